@@ -50,19 +50,20 @@ static StringRef whyNotElementwise(Operation *op, const VectorInstructions &inst
 
 Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, int64_t width) {
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
-  Type type = vectorOf(computeType(element), width);
+  Type type = vectorOf(memory.computeType(element), width);
 
   if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
     if (auto value = dyn_cast<FloatAttr>(constantOp.getValue()))
-      return floatConstant(value.getValueAsDouble(), computeType(element), width);
+      return floatConstant(value.getValueAsDouble(), memory.computeType(element), width);
     const APInt &integer = cast<IntegerAttr>(constantOp.getValue()).getValue();
     if (!integer.isSignedIntN(64))
-      return unsupported(op, "integers have at most 64 bits");
-    Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(computeType(element), integer.getSExtValue()));
+      return body.refuse(op, "integers have at most 64 bits");
+    Value scalar =
+        arith::ConstantOp::create(b, loc, b.getIntegerAttr(memory.computeType(element), integer.getSExtValue()));
     return splat(scalar, width);
   }
-  if (StringRef reason = whyNotElementwise(op, instructions); !reason.empty())
-    return unsupported(op, reason);
+  if (StringRef reason = whyNotElementwise(op, code->instructions); !reason.empty())
+    return body.refuse(op, reason);
   if (Value function = emitMathFunction(b, loc, op, operands))
     return function;
   if (isa<arith::ExtFOp, arith::TruncFOp, arith::IndexCastOp, arith::IndexCastUIOp>(op))
@@ -97,12 +98,12 @@ Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operan
 /// Emits a cast, whose types differ from the op's once everything narrow is computed in f32.
 Value ArithmeticEmitter::emitCast(Operation *op, Value x, int64_t width) {
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
-  Type type = vectorOf(computeType(element), width);
+  Type type = vectorOf(memory.computeType(element), width);
   if (isa<arith::ExtFOp>(op))
     return x.getType() == type ? x : arith::ExtFOp::create(b, loc, type, x).getResult();
   if (isa<arith::TruncFOp>(op)) {
-    if (element != computeType(element))
-      return widen(narrow(x, element, width), computeType(element), width);
+    if (element != memory.computeType(element))
+      return memory.widen(memory.narrow(x, element, width), memory.computeType(element), width);
     return x.getType() == type ? x : arith::TruncFOp::create(b, loc, type, x).getResult();
   }
   unsigned from = getElementTypeOrSelf(x.getType()).getIntOrFloatBitWidth();
@@ -119,10 +120,10 @@ Value ArithmeticEmitter::emitCast(Operation *op, Value x, int64_t width) {
 /// Emits a bitcast. The bits of floats of 16 bits, which are computed in f32, are those that are stored.
 Value ArithmeticEmitter::emitBitcast(Operation *op, Value x, int64_t width) {
   Type from = getElementTypeOrSelf(op->getOperand(0).getType()), to = getElementTypeOrSelf(op->getResult(0).getType());
-  if (from != computeType(from))
-    x = narrow(x, from, width);
+  if (from != memory.computeType(from))
+    x = memory.narrow(x, from, width);
   Value bits = arith::BitcastOp::create(b, loc, vectorOf(to, width), x);
-  return to == computeType(to) ? bits : widen(bits, computeType(to), width);
+  return to == memory.computeType(to) ? bits : memory.widen(bits, memory.computeType(to), width);
 }
 
 /// Applies an activation to `width` elements of a type.

@@ -15,11 +15,10 @@ namespace intarsia::kernel {
 using Element = mlir::FailureOr<mlir::Value>;
 
 /// Elementwise ops on elements that are there.
-class ArithmeticEmitter : public KernelBody {
+class ArithmeticEmitter : public LoopEmitter {
 public:
-  using KernelBody::KernelBody;
+  explicit ArithmeticEmitter(KernelBody &body) : LoopEmitter(body), body(body), memory(body) {}
 
-protected:
   /// Emits one scalar op (of a linalg body, or an elementwise op on tensors) on vectors of `width`.
   Element emitElementwise(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
   mlir::Value emitActivation(mlir::Operation *op, mlir::Value x, mlir::Type type, int64_t width);
@@ -27,6 +26,9 @@ protected:
 private:
   mlir::Value emitCast(mlir::Operation *op, mlir::Value x, int64_t width);
   mlir::Value emitBitcast(mlir::Operation *op, mlir::Value x, int64_t width);
+
+  KernelBody &body;
+  MemoryEmitter memory;
 };
 
 } // namespace intarsia::kernel

@@ -13,8 +13,10 @@ using namespace mlir;
 
 namespace intarsia::kernel {
 
-KernelBody::KernelBody(rt::KernelOp kernel, const VectorInstructions &instructions)
-    : MemoryEmitter(instructions, kernel.getLoc()), kernel(kernel), sizes(kernel) {}
+KernelBody::KernelBody(const LoopEmitter &loops, rt::KernelOp kernel)
+    : LoopEmitter(loops), kernel(kernel), sizes(kernel), memory(loops) {
+  code->rowLoops = this;
+}
 
 /// Makes the launch say so if a size does not fit in 64 bits. The host program knows only the sizes of buffers to fit:
 /// what the kernel never stores may have more elements.
@@ -23,24 +25,24 @@ LogicalResult refuse(StringRef targetKind, rt::KernelOp kernel, Operation *op, c
                          << kernel.getSymName() << "': " << reason.str();
 }
 
-LogicalResult KernelBody::unsupported(Operation *op, const Twine &reason) {
-  return refuse(targetKind(), kernel, op, reason);
+LogicalResult KernelBody::refuse(Operation *op, const Twine &reason) {
+  return kernel::refuse(targetKind(), kernel, op, reason);
 }
 
 LogicalResult KernelBody::storesOnly(Operation *root) {
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
     if (yielded(i).getDefiningOp() != root)
-      return unsupported(root, "an op stands between it and the kernel's result");
+      return refuse(root, "an op stands between it and the kernel's result");
   return success();
 }
 
 void KernelBody::beginFunction(Operation *end) {
   sizeValues.emplace(b.getI64Type(), [this](AffineExpr expression) { return knownSize(expression); });
-  constants.clear();
-  memo.assign(1, {});
+  code->constants.clear();
+  code->memo.assign(1, {});
   b.setInsertionPoint(end);
   // Marks where the prologue ends: sizes and constants go before it, what is computed after it.
-  prologueEnd = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
+  code->prologueEnd = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
   b.setInsertionPoint(end);
 }
 
@@ -54,7 +56,7 @@ void KernelBody::addBuffer(unsigned index, Value pointer) {
   result.elementType = type.getElementType();
   result.sizes.assign(sizes.of(value).begin(), sizes.of(value).end());
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(prologueEnd);
+  b.setInsertionPoint(code->prologueEnd);
   Value stride = constant(1);
   result.strides.assign(type.getRank(), Value());
   for (int64_t d = type.getRank() - 1; d >= 0; --d) {
@@ -101,7 +103,7 @@ SmallVector<Value> KernelBody::delinearize(Value flat, ArrayRef<AffineExpr> dims
 
 Value KernelBody::size(AffineExpr expression) {
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(prologueEnd);
+  b.setInsertionPoint(code->prologueEnd);
   return sizeValues->get(b, loc, expression);
 }
 
@@ -132,7 +134,7 @@ FailureOr<Value> KernelBody::indexValue(OpFoldResult value) {
   if (AffineExpr expression = sizes.ofIndex(cast<Value>(value)); isKnown(expression))
     return size(expression);
   Operation *op = cast<Value>(value).getDefiningOp();
-  return unsupported(op ? op : kernel.getOperation(), "an index that is not a function of sizes");
+  return refuse(op ? op : kernel.getOperation(), "an index that is not a function of sizes");
 }
 
 /// Returns the first symbol of an expression that is not one of the kernel's sizes.
@@ -163,7 +165,7 @@ LogicalResult KernelBody::checkSizes() {
     if (isa<RankedTensorType>(value.getType()))
       for (AffineExpr expression : sizes.of(value))
         if (std::optional<StringRef> other = otherSize(expression, sizes, kernel))
-          return unsupported(kernel, "the size '" + *other + "' is not one of the kernel's sizes");
+          return refuse(kernel, "the size '" + *other + "' is not one of the kernel's sizes");
     if (Operation *op = value.getDefiningOp())
       llvm::append_range(worklist, op->getOperands());
   }

@@ -26,12 +26,14 @@ struct Storage {
 };
 
 /// A kernel whose functions are being emitted: its tensors in memory, and values of size expressions. What a function
-/// looks like is the device's: it calls beginFunction() and addBuffer(), and says where sizes and scratch come from.
-class KernelBody : public MemoryEmitter {
+/// looks like is the device's: it calls beginFunction() and addBuffer(), says where sizes and scratch come from, and
+/// how threads share a row. Here one thread passes over all elements, and stores each vector before it computes the
+/// next.
+class KernelBody : public LoopEmitter, public RowLoops {
 public:
-  KernelBody(rt::KernelOp kernel, const VectorInstructions &instructions);
+  /// `loops` is the emitter of the kernel, which outlives this one.
+  KernelBody(const LoopEmitter &loops, rt::KernelOp kernel);
 
-protected:
   /// Returns the kind of the device, for messages: "cpu".
   virtual llvm::StringRef targetKind() const = 0;
   /// Emits the value, i64, of the size at a position among the kernel's.
@@ -39,6 +41,16 @@ protected:
   /// Returns scratch of what computes a row: `bytes`, rounded up to a cache line.
   virtual mlir::Value scratch(mlir::AffineExpr bytes) = 0;
   mlir::Value scratch(int64_t bytes);
+
+  llvm::LogicalResult
+  emitVectorLoop(mlir::Value size, llvm::function_ref<llvm::LogicalResult(mlir::Value i, int64_t width)> body) override;
+  llvm::LogicalResult emitStoreLoop(
+      mlir::Value size,
+      llvm::function_ref<llvm::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
+      llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) override;
+  llvm::FailureOr<mlir::Value>
+  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
+                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element) override;
 
   /// Begins a function whose block ends with the terminator `end`: what is emitted from then on comes before it. Sizes
   /// and constants are computed at its start.
@@ -50,6 +62,7 @@ protected:
   llvm::SmallVector<mlir::Value> delinearize(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> sizes);
   /// Returns the value of a size expression, computed once at the start of the function.
   mlir::Value size(mlir::AffineExpr expression);
+  mlir::Value sizeOf(mlir::Value tensor, unsigned dimension) { return size(sizes.of(tensor)[dimension]); }
   mlir::Value product(llvm::ArrayRef<mlir::AffineExpr> sizes);
   mlir::AffineExpr productExpression(llvm::ArrayRef<mlir::AffineExpr> sizes);
   /// Returns an index that is a function of sizes. Fails with a message at others.
@@ -59,7 +72,7 @@ protected:
   /// Fails with a message unless the sizes of all tensors that results are computed from are made of the kernel's.
   mlir::LogicalResult checkSizes();
   /// Says that an op cannot be compiled; returns failure.
-  mlir::LogicalResult unsupported(mlir::Operation *op, const llvm::Twine &reason);
+  mlir::LogicalResult refuse(mlir::Operation *op, const llvm::Twine &reason);
   /// Fails with a message unless all results of the kernel are results of the root, as it is.
   mlir::LogicalResult storesOnly(mlir::Operation *root);
   /// Returns what an output holds: reshapes before the yield do not move data, so that the value behind them is what
@@ -69,6 +82,7 @@ protected:
 
   rt::KernelOp kernel;
   SymbolicSizes sizes;
+  MemoryEmitter memory;
 
   // The function that is being emitted.
   std::optional<SizeMaterializer> sizeValues;

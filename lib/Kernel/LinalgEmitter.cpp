@@ -6,58 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/LinalgEmitter.h"
 
+#include "lib/Kernel/TensorEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
 namespace intarsia::kernel {
-
-LinalgEmitter::MemoKey LinalgEmitter::keyOf(Value tensor, ArrayRef<Index> at, int64_t width) {
-  MemoKey key{tensor.getAsOpaquePointer(), {}};
-  for (const Index &index : at)
-    key.second.push_back({index.base.getAsOpaquePointer(), index.lane});
-  key.second.push_back({nullptr, width});
-  return key;
-}
-
-Value LinalgEmitter::remembered(Value tensor, ArrayRef<Index> at, int64_t width) {
-  MemoKey key = keyOf(tensor, at, width);
-  for (auto &level : llvm::reverse(memo))
-    if (auto it = level.find(key); it != level.end())
-      return it->second;
-  return nullptr;
-}
-
-void LinalgEmitter::remember(Value tensor, ArrayRef<Index> at, int64_t width, Value element) {
-  memo.back()[keyOf(tensor, at, width)] = element;
-}
-
-Element LinalgEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
-                                      int64_t width) {
-  if (isComputed.none())
-    return evaluate(tensor, at, width);
-  Value isInside;
-  for (unsigned d : isComputed.set_bits()) {
-    Value here = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, at[d].base, size(sizes.of(tensor)[d]));
-    isInside = isInside ? arith::AndIOp::create(b, loc, isInside, here).getResult() : here;
-  }
-  Indices inside(at.begin(), at.end());
-  for (unsigned d : isComputed.set_bits())
-    inside[d].base = arith::SelectOp::create(b, loc, isInside, at[d].base, constant(0));
-  Element element = evaluate(tensor, inside, width);
-  if (failed(element))
-    return failure();
-  Type type = getElementTypeOrSelf(element->getType());
-  Value outside;
-  if (isa<FloatType>(type))
-    outside = floatConstant(std::numeric_limits<double>::quiet_NaN(), type, width);
-  else
-    outside = splat(arith::ConstantOp::create(
-                        b, loc, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth()))),
-                    width);
-  return arith::SelectOp::create(b, loc, isInside, *element, outside).getResult();
-}
 
 FailureOr<SmallVector<Value>> LinalgEmitter::emitBody(linalg::LinalgOp op, ArrayRef<Value> arguments,
                                                       ArrayRef<Index> iteration, int64_t width) {
@@ -77,11 +32,11 @@ FailureOr<SmallVector<Value>> LinalgEmitter::emitBody(linalg::LinalgOp op, Array
       continue;
     }
     if (inner.getNumResults() != 1 || inner.getNumRegions() != 0)
-      return unsupported(&inner, "it stands in the body of a linalg op");
+      return body.refuse(&inner, "it stands in the body of a linalg op");
     FailureOr<SmallVector<Value>> operands = valuesOf(inner.getOperands(), values, width);
     if (failed(operands))
       return failure();
-    Element element = emitElementwise(&inner, *operands, width);
+    Element element = arithmetic.emitElementwise(&inner, *operands, width);
     if (failed(element))
       return failure();
     values[inner.getResult(0)] = *element;
@@ -100,20 +55,21 @@ FailureOr<SmallVector<Value>> LinalgEmitter::valuesOf(ValueRange range, BodyValu
     }
     Operation *definition = value.getDefiningOp();
     if (definition && isa<arith::ConstantOp>(definition)) {
-      Element element = emitElementwise(definition, {}, width);
+      Element element = arithmetic.emitElementwise(definition, {}, width);
       if (failed(element))
         return failure();
       values[value] = *element;
-    } else if (value.getType().isIndex() && isKnown(sizes.ofIndex(value))) {
-      values[value] = splat(size(sizes.ofIndex(value)), width);
+    } else if (value.getType().isIndex() && body.isKnown(body.sizes.ofIndex(value))) {
+      values[value] = splat(body.size(body.sizes.ofIndex(value)), width);
     } else if (definition && OpTrait::hasElementwiseMappableTraits(definition) && definition->getNumResults() == 1) {
       FailureOr<SmallVector<Value>> operands = valuesOf(definition->getOperands(), values, width);
-      Element element = failed(operands) ? Element(failure()) : emitElementwise(definition, *operands, width);
+      Element element =
+          failed(operands) ? Element(failure()) : arithmetic.emitElementwise(definition, *operands, width);
       if (failed(element))
         return failure();
       values[value] = *element;
     } else {
-      return unsupported(definition ? definition : kernel.getOperation(), "a scalar that is no constant");
+      return body.refuse(definition ? definition : body.kernel.getOperation(), "a scalar that is no constant");
     }
     result.push_back(values[value]);
   }
@@ -138,13 +94,13 @@ Element LinalgEmitter::emitExtract(tensor::ExtractOp extract, BodyValues &values
     return failure();
   llvm::SmallBitVector isComputed(indices->size());
   for (auto [d, index] : llvm::enumerate(extract.getIndices()))
-    isComputed[d] = !index.getDefiningOp<linalg::IndexOp>() && !sizes.ofIndex(index);
+    isComputed[d] = !index.getDefiningOp<linalg::IndexOp>() && !body.sizes.ofIndex(index);
   SmallVector<Value> lanes;
   for (int64_t lane = 0; lane < width; ++lane) {
     Indices at;
     for (Value index : *indices)
       at.push_back({width == 1 ? index : vector::ExtractOp::create(b, loc, index, lane).getResult()});
-    Element element = evaluateInside(extract.getTensor(), at, isComputed, 1);
+    Element element = tensors.evaluateInside(extract.getTensor(), at, isComputed, 1);
     if (failed(element))
       return failure();
     lanes.push_back(*element);
@@ -172,9 +128,9 @@ FailureOr<AffineExpr> LinalgEmitter::sizeOfLoop(linalg::LinalgOp op, unsigned lo
     AffineMap map = op.getMatchingIndexingMap(&operand);
     for (auto [d, expression] : llvm::enumerate(map.getResults()))
       if (expression == getAffineDimExpr(loop, b.getContext()))
-        return sizes.of(operand.get())[d];
+        return body.sizes.of(operand.get())[d];
   }
-  return unsupported(op, "a loop whose size no operand gives");
+  return body.refuse(op, "a loop whose size no operand gives");
 }
 
 /// Returns what an indexing map has for a dimension. Lanes stay where they are neighbours, that is where the loop along
@@ -186,7 +142,7 @@ FailureOr<Index> LinalgEmitter::evaluateIndex(linalg::LinalgOp op, AffineExpr ex
     return Index{constant(value.getValue())};
   auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
   if (!binary || (binary.getKind() != AffineExprKind::Add && binary.getKind() != AffineExprKind::Mul))
-    return unsupported(op, "an indexing map with a symbol or a division");
+    return body.refuse(op, "an indexing map with a symbol or a division");
   FailureOr<Index> left = evaluateIndex(op, binary.getLHS(), loops), right = evaluateIndex(op, binary.getRHS(), loops);
   if (failed(left) || failed(right))
     return failure();
@@ -202,8 +158,8 @@ FailureOr<Index> LinalgEmitter::evaluateIndex(linalg::LinalgOp op, AffineExpr ex
 Element LinalgEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, ArrayRef<Index> loops, int64_t lanes) {
   if (!isa<RankedTensorType>(operand.get().getType())) {
     if (Operation *definition = operand.get().getDefiningOp(); definition && isa<arith::ConstantOp>(definition))
-      return emitElementwise(definition, {}, lanes);
-    return unsupported(op, "a scalar operand that is no constant");
+      return arithmetic.emitElementwise(definition, {}, lanes);
+    return body.refuse(op, "a scalar operand that is no constant");
   }
   AffineMap map = op.getMatchingIndexingMap(&operand);
   Indices indices;
@@ -231,7 +187,7 @@ Element LinalgEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, 
     return vector::FromElementsOp::create(b, loc, VectorType::get({lanes}, elements[0].getType()), elements)
         .getResult();
   }
-  return evaluate(operand.get(), indices, lanes);
+  return tensors.evaluate(operand.get(), indices, lanes);
 }
 
 Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<Index> at, int64_t width) {
@@ -239,7 +195,7 @@ Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRe
   OpOperand *init = op.getDpsInitOperand(result);
   AffineMap outputMap = op.getMatchingIndexingMap(init);
   if (!outputMap.isProjectedPermutation())
-    return unsupported(op, "its result is written through a map that is no permutation");
+    return body.refuse(op, "its result is written through a map that is no permutation");
   Indices iteration(op.getNumLoops(), Index{constant(0)});
   for (auto [d, expression] : llvm::enumerate(outputMap.getResults()))
     iteration[cast<AffineDimExpr>(expression).getPosition()] = at[d];
@@ -256,7 +212,7 @@ Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRe
   SmallVector<Value> starts;
   for (OpOperand &other : op.getDpsInitsMutable()) {
     if (op.getMatchingIndexingMap(&other) != outputMap)
-      return unsupported(op, "a reduction whose results have dimensions in different orders");
+      return body.refuse(op, "a reduction whose results have dimensions in different orders");
     Element start = evaluateOperand(op, other, iteration, width);
     if (failed(start))
       return failure();
@@ -270,7 +226,7 @@ Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRe
   if (failed(results))
     return failure();
   for (auto [other, element] : llvm::zip_equal(op->getResults(), *results))
-    remember(other, at, width, element);
+    tensors.remember(other, at, width, element);
   return (*results)[result];
 }
 
@@ -306,7 +262,7 @@ Element LinalgEmitter::reduceAlongLanes(linalg::LinalgOp op, Value start, ArrayR
   FailureOr<AffineExpr> extent = sizeOfLoop(op, loop);
   if (failed(extent))
     return failure();
-  Element partial = reduce(size(*extent), maximum, type, [&](Value i, int64_t lanes) {
+  Element partial = reduce(body.size(*extent), maximum, type, [&](Value i, int64_t lanes) {
     Indices loops(iteration);
     loops[loop] = {i, true};
     Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, lanes);
@@ -328,7 +284,7 @@ LinalgEmitter::Elements LinalgEmitter::reduceInLoops(linalg::LinalgOp op, ValueR
   FailureOr<AffineExpr> extent = sizeOfLoop(op, reductions.front());
   if (failed(extent))
     return failure();
-  return forLoop(constant(0), size(*extent), constant(1), running, [&](Value iv, ValueRange carried) -> Elements {
+  return forLoop(constant(0), body.size(*extent), constant(1), running, [&](Value iv, ValueRange carried) -> Elements {
     Indices inner(loops);
     inner[reductions.front()] = {iv};
     return reduceInLoops(op, carried, inner, reductions.drop_front(), width);

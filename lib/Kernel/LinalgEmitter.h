@@ -10,7 +10,6 @@
 #include "lib/Kernel/ArithmeticEmitter.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "llvm/ADT/SmallBitVector.h"
 
 namespace intarsia::kernel {
 
@@ -22,21 +21,14 @@ struct Index {
 };
 using Indices = llvm::SmallVector<Index>;
 
-/// Bodies and loops of linalg ops, around elements of their operands.
-class LinalgEmitter : public ArithmeticEmitter {
-public:
-  using ArithmeticEmitter::ArithmeticEmitter;
+class TensorEmitter;
 
-protected:
-  /// Returns an element of any tensor, or `width` neighbouring ones.
-  virtual Element evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width) = 0;
-  /// Returns an element that was emitted here or around here; null if there is none.
-  mlir::Value remembered(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
-  void remember(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width, mlir::Value element);
-  /// Returns the element if the positions that are computed from data lie inside the tensor, else NaN or the least
-  /// integer.
-  Element evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
-                         int64_t width);
+/// Bodies and loops of linalg ops, around elements of their operands.
+class LinalgEmitter : public LoopEmitter {
+public:
+  LinalgEmitter(KernelBody &body, TensorEmitter &tensors)
+      : LoopEmitter(body), body(body), tensors(tensors), arithmetic(body) {}
+
   Element evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
 
 private:
@@ -49,7 +41,6 @@ private:
   /// Elements of all results.
   using Elements = mlir::FailureOr<llvm::SmallVector<mlir::Value>>;
 
-  static MemoKey keyOf(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   mlir::FailureOr<Index> evaluateIndex(mlir::linalg::LinalgOp op, mlir::AffineExpr expression,
                                        llvm::ArrayRef<Index> loops);
   Elements evaluateBody(mlir::linalg::LinalgOp op, llvm::ArrayRef<Index> loops, mlir::ValueRange running,
@@ -66,6 +57,10 @@ private:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> valuesOf(mlir::ValueRange range, BodyValues &values, int64_t width);
   mlir::Value emitIndex(const Index &at, int64_t width);
   Element emitExtract(mlir::tensor::ExtractOp extract, BodyValues &values, int64_t width);
+
+  KernelBody &body;
+  TensorEmitter &tensors;
+  ArithmeticEmitter arithmetic;
 };
 
 } // namespace intarsia::kernel

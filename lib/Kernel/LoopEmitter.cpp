@@ -19,10 +19,10 @@ Type LoopEmitter::vectorOf(Type element, int64_t width) {
 }
 
 Value LoopEmitter::constant(int64_t value) {
-  Value &cached = constants[value];
+  Value &cached = code->constants[value];
   if (!cached) {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(prologueEnd->getBlock());
+    b.setInsertionPointToStart(code->prologueEnd->getBlock());
     cached = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
   }
   return cached;
@@ -128,9 +128,9 @@ LoopEmitter::emitLoop(Value begin, Value end, Value step, ValueRange inits,
     b.setInsertionPoint(block->getTerminator());
   else
     b.setInsertionPointToEnd(block);
-  memo.emplace_back();
+  code->memo.emplace_back();
   FailureOr<SmallVector<Value>> results = emitBody(loop.getInductionVar(), loop.getRegionIterArgs());
-  memo.pop_back();
+  code->memo.pop_back();
   if (failed(results))
     return failure();
   if (!inits.empty())
@@ -144,96 +144,14 @@ LogicalResult LoopEmitter::emitIf(Value condition, function_ref<LogicalResult()>
   OpBuilder::InsertionGuard guard(b);
   auto emitBranch = [&](Block *block, function_ref<LogicalResult()> branch) {
     b.setInsertionPoint(block->getTerminator());
-    memo.emplace_back();
+    code->memo.emplace_back();
     LogicalResult result = branch();
-    memo.pop_back();
+    code->memo.pop_back();
     return result;
   };
   if (failed(emitBranch(op.thenBlock(), then)))
     return failure();
   return otherwise ? emitBranch(op.elseBlock(), otherwise) : success();
-}
-
-LogicalResult LoopEmitter::emitVectorLoop(Value count, function_ref<LogicalResult(Value, int64_t)> emitBody) {
-  Value width = constant(instructions.lanes);
-  Value whole = mul(div(count, width), width);
-  if (auto n = constantOf(whole); !n || *n > 0)
-    if (failed(forLoop(constant(0), whole, width, [&](Value i) { return emitBody(i, instructions.lanes); })))
-      return failure();
-  auto n = constantOf(count);
-  if (!n || *n % instructions.lanes != 0)
-    return forLoop(whole, count, constant(1), [&](Value i) { return emitBody(i, 1); });
-  return success();
-}
-
-LogicalResult LoopEmitter::emitStoreLoop(Value count,
-                                         function_ref<FailureOr<SmallVector<Value>>(Value, int64_t)> compute,
-                                         function_ref<void(Value, int64_t, ArrayRef<Value>)> store) {
-  return emitVectorLoop(count, [&](Value i, int64_t width) -> LogicalResult {
-    FailureOr<SmallVector<Value>> values = compute(i, width);
-    if (failed(values))
-      return failure();
-    store(i, width, *values);
-    return success();
-  });
-}
-
-FailureOr<Value> LoopEmitter::emitReduction(Value count, bool maximum, Type type,
-                                            function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
-  int64_t lanes = instructions.lanes;
-  // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
-  constexpr int64_t kChains = 4;
-  auto combine = [&](Value a, Value c) -> Value {
-    if (maximum)
-      return arith::MaximumFOp::create(b, loc, a, c);
-    return arith::AddFOp::create(b, loc, a, c);
-  };
-  double neutral = maximum ? -std::numeric_limits<double>::infinity() : 0.0;
-  Value chainStep = constant(kChains * lanes);
-  Value chainEnd = mul(div(count, chainStep), chainStep);
-  Value vectorEnd = mul(div(count, constant(lanes)), constant(lanes));
-  SmallVector<Value> sums(kChains, floatConstant(neutral, type, lanes));
-  auto isZero = [&](Value begin, Value end) {
-    APInt x, y;
-    return begin == end || (matchPattern(begin, m_ConstantInt(&x)) && matchPattern(end, m_ConstantInt(&y)) && x == y);
-  };
-  using Next = FailureOr<SmallVector<Value>>;
-  if (!isZero(constant(0), chainEnd)) {
-    Next chains = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) -> Next {
-      SmallVector<Value> next;
-      for (int64_t chain = 0; chain < kChains; ++chain) {
-        FailureOr<Value> x = element(add(i, constant(chain * lanes)), lanes);
-        if (failed(x))
-          return failure();
-        next.push_back(combine(running[chain], *x));
-      }
-      return next;
-    });
-    if (failed(chains))
-      return failure();
-    sums = *chains;
-  }
-  auto addRest = [&](Value begin, Value end, int64_t width, Value start) -> FailureOr<Value> {
-    if (isZero(begin, end))
-      return start;
-    Next rest = forLoop(begin, end, constant(width), start, [&](Value i, ValueRange running) -> Next {
-      FailureOr<Value> x = element(i, width);
-      if (failed(x))
-        return failure();
-      return SmallVector<Value>{combine(running[0], *x)};
-    });
-    if (failed(rest))
-      return failure();
-    return (*rest)[0];
-  };
-  FailureOr<Value> sum =
-      addRest(chainEnd, vectorEnd, lanes, combine(combine(sums[0], sums[1]), combine(sums[2], sums[3])));
-  if (failed(sum))
-    return failure();
-  Value scalar =
-      vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, *sum,
-                                  maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
-  return addRest(vectorEnd, count, 1, scalar);
 }
 
 } // namespace intarsia::kernel

@@ -11,6 +11,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallVector.h"
 #include <map>
+#include <memory>
 #include <type_traits>
 
 namespace intarsia::kernel {
@@ -34,13 +35,45 @@ template <typename Result, typename Emitted> Result outcome(Emitted emitted) {
 }
 } // namespace callbacks
 
-/// The lowest layer of a kernel's emitter: values of sizes and indices (i64, folded where they are constants), vectors
-/// of constants, loops.
+/// How the threads of a device share the elements of a row.
+class RowLoops {
+public:
+  virtual ~RowLoops() = default;
+  /// Emits LoopEmitter::vectorLoop() for a body that may fail.
+  virtual llvm::LogicalResult
+  emitVectorLoop(mlir::Value size, llvm::function_ref<llvm::LogicalResult(mlir::Value i, int64_t width)> body) = 0;
+  /// Emits a loop like vectorLoop() that computes elements, which may fail, and stores them.
+  virtual llvm::LogicalResult emitStoreLoop(
+      mlir::Value size,
+      llvm::function_ref<llvm::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
+      llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) = 0;
+  /// Emits LoopEmitter::reduce() for elements that may fail.
+  virtual llvm::FailureOr<mlir::Value>
+  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
+                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element) = 0;
+};
+
+/// The function that is being emitted.
+struct Code {
+  VectorInstructions instructions;
+  mlir::OpBuilder b;
+  RowLoops *rowLoops = nullptr;
+  /// The op before which sizes are computed; constants begin its block.
+  mlir::Operation *prologueEnd = nullptr;
+  std::map<int64_t, mlir::Value> constants;
+
+  /// Elements of tensors already emitted, by tensor, indices and width: a level for each block around the insertion
+  /// point.
+  using MemoKey = std::pair<void *, std::vector<std::pair<void *, int64_t>>>;
+  llvm::SmallVector<std::map<MemoKey, mlir::Value>> memo;
+};
+
+/// What all emitters of a kernel are written in: values of sizes and indices (i64, folded where they are constants),
+/// vectors of constants, loops. A copy of an emitter emits into the same function.
 class LoopEmitter {
 public:
   LoopEmitter(const VectorInstructions &instructions, mlir::Location loc)
-      : instructions(instructions), b(loc.getContext()), loc(loc) {}
-  virtual ~LoopEmitter() = default;
+      : code(std::make_shared<Code>(Code{instructions, mlir::OpBuilder(loc.getContext())})), b(code->b), loc(loc) {}
 
 protected:
   /// What a callback returns. One that may fail returns a LogicalResult or a FailureOr, and what calls it does too.
@@ -76,31 +109,9 @@ protected:
   template <typename Element>
   Outcome<Element, mlir::Value, int64_t> reduce(mlir::Value size, bool maximum, mlir::Type type, Element element);
 
-  /// Emits vectorLoop() for a body that may fail. Here one thread passes over all elements.
-  virtual llvm::LogicalResult
-  emitVectorLoop(mlir::Value size, llvm::function_ref<llvm::LogicalResult(mlir::Value i, int64_t width)> body);
-  /// Emits a loop like vectorLoop() that computes elements, which may fail, and stores them. Here each vector is stored
-  /// before the next one is computed.
-  virtual llvm::LogicalResult emitStoreLoop(
-      mlir::Value size,
-      llvm::function_ref<llvm::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
-      llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store);
-  /// Emits reduce() for elements that may fail. Here one thread adds all of them up.
-  virtual llvm::FailureOr<mlir::Value>
-  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
-                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element);
-
-  const VectorInstructions instructions;
-  mlir::OpBuilder b;
+  const std::shared_ptr<Code> code;
+  mlir::OpBuilder &b;
   mlir::Location loc;
-  /// The op of the function that is being emitted before which sizes are computed; constants begin its block.
-  mlir::Operation *prologueEnd = nullptr;
-  std::map<int64_t, mlir::Value> constants;
-
-  /// Elements of tensors already emitted, by tensor, indices and width: a level for each block around the insertion
-  /// point.
-  using MemoKey = std::pair<void *, std::vector<std::pair<void *, int64_t>>>;
-  llvm::SmallVector<std::map<MemoKey, mlir::Value>> memo;
 
 private:
   using Carried = llvm::SmallVector<mlir::Value>;
@@ -143,16 +154,16 @@ auto LoopEmitter::ifThen(mlir::Value condition, Then then, Otherwise otherwise) 
 
 template <typename BodyFn>
 auto LoopEmitter::vectorLoop(mlir::Value size, BodyFn body) -> Outcome<BodyFn, mlir::Value, int64_t> {
-  return callbacks::outcome<Outcome<BodyFn, mlir::Value, int64_t>>(
-      emitVectorLoop(size, [&](mlir::Value i, int64_t width) { return callbacks::call(body, i, width); }));
+  return callbacks::outcome<Outcome<BodyFn, mlir::Value, int64_t>>(code->rowLoops->emitVectorLoop(
+      size, [&](mlir::Value i, int64_t width) { return callbacks::call(body, i, width); }));
 }
 
 template <typename Element>
 auto LoopEmitter::reduce(mlir::Value size, bool maximum, mlir::Type type, Element element)
     -> Outcome<Element, mlir::Value, int64_t> {
-  return callbacks::outcome<Outcome<Element, mlir::Value, int64_t>>(
-      emitReduction(size, maximum, type,
-                    [&](mlir::Value i, int64_t width) -> llvm::FailureOr<mlir::Value> { return element(i, width); }));
+  return callbacks::outcome<Outcome<Element, mlir::Value, int64_t>>(code->rowLoops->emitReduction(
+      size, maximum, type,
+      [&](mlir::Value i, int64_t width) -> llvm::FailureOr<mlir::Value> { return element(i, width); }));
 }
 
 } // namespace intarsia::kernel

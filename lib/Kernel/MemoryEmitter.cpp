@@ -29,7 +29,7 @@ Type MemoryEmitter::storedType(Type element) {
   return element;
 }
 
-Value MemoryEmitter::offsetPointer(Value pointer, Value elements, Type elementType) {
+Value MemoryEmitter::at(Value pointer, Value elements, Type elementType) {
   return LLVM::GEPOp::create(b, loc, pointer.getType(), storedType(elementType), pointer,
                              ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(elements)});
 }
@@ -69,14 +69,14 @@ static int64_t alignmentOf(Value pointer, int64_t most, int64_t ofBuffers) {
 
 int64_t MemoryEmitter::vectorAlignment(Value address, Type stored, int64_t width) {
   int64_t ofElement = stored.getIntOrFloatBitWidth() / 8;
-  if (instructions.bufferAlignment == 0 || width == 1)
+  if (code->instructions.bufferAlignment == 0 || width == 1)
     return ofElement;
-  return std::max(ofElement, alignmentOf(address, ofElement * width, instructions.bufferAlignment));
+  return std::max(ofElement, alignmentOf(address, ofElement * width, code->instructions.bufferAlignment));
 }
 
-Value MemoryEmitter::loadAt(Value pointer, Value offset, Type elementType, int64_t width) {
+Value MemoryEmitter::load(Value pointer, Value offset, Type elementType, int64_t width) {
   Type stored = storedType(elementType);
-  Value address = offsetPointer(pointer, offset, elementType);
+  Value address = at(pointer, offset, elementType);
   Value value = LLVM::LoadOp::create(b, loc, vectorOf(stored, width), address, vectorAlignment(address, stored, width));
   if (elementType.isInteger(1)) {
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
@@ -90,7 +90,7 @@ Value MemoryEmitter::loadAt(Value pointer, Value offset, Type elementType, int64
   return value;
 }
 
-void MemoryEmitter::storeAt(Value value, Value pointer, Value offset, Type elementType, int64_t width) {
+void MemoryEmitter::store(Value value, Value pointer, Value offset, Type elementType, int64_t width) {
   Type stored = storedType(elementType);
   if (elementType.isInteger(1))
     value = arith::ExtUIOp::create(b, loc, vectorOf(stored, width), value);
@@ -98,7 +98,7 @@ void MemoryEmitter::storeAt(Value value, Value pointer, Value offset, Type eleme
     value = narrowE4M3(value, width);
   else if (stored != computeType(elementType))
     value = narrow(value, stored, width);
-  Value address = offsetPointer(pointer, offset, elementType);
+  Value address = at(pointer, offset, elementType);
   LLVM::StoreOp::create(b, loc, value, address, vectorAlignment(address, stored, width));
 }
 

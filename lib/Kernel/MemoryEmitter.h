@@ -16,13 +16,12 @@ namespace intarsia::kernel {
 /// stored.
 class MemoryEmitter : public LoopEmitter {
 public:
-  using LoopEmitter::LoopEmitter;
+  explicit MemoryEmitter(const LoopEmitter &loops) : LoopEmitter(loops) {}
 
-protected:
   static mlir::Type computeType(mlir::Type element);
   static mlir::Type storedType(mlir::Type element);
-  mlir::Value loadAt(mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
-  void storeAt(mlir::Value value, mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
+  mlir::Value load(mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
+  void store(mlir::Value value, mlir::Value pointer, mlir::Value offset, mlir::Type elementType, int64_t width);
   /// Stored → computed and back, rounding to nearest even, by instructions or (NarrowFloat.cpp) by integer arithmetic.
   mlir::Value widen(mlir::Value value, mlir::Type compute, int64_t width);
   mlir::Value narrow(mlir::Value value, mlir::Type stored, int64_t width);
@@ -48,7 +47,7 @@ protected:
   mlir::Value quotient(mlir::Value values, mlir::Value scale, int64_t width);
   /// Returns the bytes that the address of a vector is a multiple of: at least those of an element.
   int64_t vectorAlignment(mlir::Value address, mlir::Type stored, int64_t width);
-  mlir::Value offsetPointer(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
+  mlir::Value at(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
 };
 
 } // namespace intarsia::kernel

@@ -50,7 +50,7 @@ struct Bits {
 
 Value MemoryEmitter::widen(Value value, Type compute, int64_t width) {
   Type stored = getElementTypeOrSelf(value.getType());
-  if (!stored.isBF16() && (!stored.isF16() || instructions.convertsF16))
+  if (!stored.isBF16() && (!stored.isF16() || code->instructions.convertsF16))
     return arith::ExtFOp::create(b, loc, vectorOf(compute, width), value);
   Bits bits{b, loc, width};
   Value raw = arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), width), value);
@@ -69,7 +69,8 @@ Value MemoryEmitter::widen(Value value, Type compute, int64_t width) {
 }
 
 Value MemoryEmitter::narrow(Value value, Type stored, int64_t width) {
-  bool software = (stored.isBF16() && !instructions.convertsBf16) || (stored.isF16() && !instructions.convertsF16);
+  bool software =
+      (stored.isBF16() && !code->instructions.convertsBf16) || (stored.isF16() && !code->instructions.convertsF16);
   if (!software)
     return arith::TruncFOp::create(b, loc, vectorOf(stored, width), value);
   Bits bits{b, loc, width};
@@ -99,7 +100,7 @@ Value MemoryEmitter::narrow(Value value, Type stored, int64_t width) {
 
 Value MemoryEmitter::widenE4M3(Value bytes, int64_t width) {
   Type f32 = b.getF32Type(), i16 = vectorOf(b.getI16Type(), width);
-  if (instructions.convertsF16) {
+  if (code->instructions.convertsF16) {
     // Moved to those of an f16, they are 2^-8 times the value, subnormals included, which instructions convert at
     // full speed. The sign comes twice and goes once.
     auto constant16 = [&](uint16_t value) -> Value {

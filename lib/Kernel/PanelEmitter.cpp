@@ -24,9 +24,9 @@ static constexpr int64_t lineBytes = wordDepth * BlockPanels::lineRows;
 
 std::optional<BlockPanels> PanelEmitter::panelsOf(Value weight) {
   auto argument = dyn_cast<BlockArgument>(weight);
-  if (!argument || argument.getOwner() != &kernel.getBody().front())
+  if (!argument || argument.getOwner() != &body.kernel.getBody().front())
     return std::nullopt;
-  auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
+  auto layout = body.kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
   if (!layout || !layout.getFormat())
     return std::nullopt;
   return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getShape().back());
@@ -83,8 +83,8 @@ nn::QuantizeOp quantizedToFloats(Value value) {
 Value PanelEmitter::loadStoredScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
   bool isPattern = panels.scale == nn::BlockScale::E8M0 || panels.scale == nn::BlockScale::E4M3;
   Type stored = isPattern ? b.getI8Type() : nn::scaleType(panels.scale, b.getContext());
-  Value address = offsetPointer(pointer, first, stored);
-  return LLVM::LoadOp::create(b, loc, vectorOf(stored, lanes), address, vectorAlignment(address, stored, lanes));
+  Value address = memory.at(pointer, first, stored);
+  return LLVM::LoadOp::create(b, loc, vectorOf(stored, lanes), address, memory.vectorAlignment(address, stored, lanes));
 }
 
 Value PanelEmitter::decodeScale(const BlockPanels &panels, Value stored, int64_t lanes) {
@@ -104,10 +104,10 @@ Value PanelEmitter::decodeScale(const BlockPanels &panels, Value stored, int64_t
     Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI16Type(), lanes), stored);
     bits = arith::ShLIOp::create(b, loc, bits, constantOf(b.getI16Type(), 7));
     Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), lanes), bits);
-    return widen(half, b.getF32Type(), lanes);
+    return memory.widen(half, b.getF32Type(), lanes);
   }
   default:
-    return getElementTypeOrSelf(stored.getType()).isF32() ? stored : widen(stored, b.getF32Type(), lanes);
+    return getElementTypeOrSelf(stored.getType()).isF32() ? stored : memory.widen(stored, b.getF32Type(), lanes);
   }
 }
 
@@ -119,7 +119,7 @@ SmallVector<Value> PanelEmitter::loadScalesOfBlock(const BlockPanels &panels, Va
                                                    int64_t lanes) {
   Type i8 = b.getI8Type();
   Value bytesOfBlock = constant(kRows * panels.scaleBytes);
-  auto at = [&](Value byte) { return offsetPointer(unit, byte, i8); };
+  auto at = [&](Value byte) { return memory.at(unit, byte, i8); };
   auto stored = [&](Value pointer) { return loadStoredScales(panels, pointer, first, lanes); };
   if (!panels.scaleBits) {
     Value offset = mul(block, bytesOfBlock);
@@ -129,7 +129,7 @@ SmallVector<Value> PanelEmitter::loadScalesOfBlock(const BlockPanels &panels, Va
     return both;
   }
   auto bytes = [&](Value row) {
-    return loadAt(at(add(constant(panels.integersBegin()), mul(row, constant(kRows)))), first, i8, lanes);
+    return memory.load(at(add(constant(panels.integersBegin()), mul(row, constant(kRows)))), first, i8, lanes);
   };
   if (panels.scaleBits == 8)
     return {stored(unit), bytes(block)};
@@ -170,8 +170,6 @@ std::pair<Value, Value> PanelEmitter::decodeScales(const BlockPanels &panels, Ar
 }
 
 //===-- Values ------------------------------------------------------------------------------------------------===//
-
-Value PanelEmitter::evaluateQuantized(Value tensor, Value row, Value k) { return dequantize(tensor, row, k, 1); }
 
 /// Returns the four unsigned elements of a word, a byte each, as i32. `line` returns a line, `word` is the index of the
 /// word in its step.
@@ -221,23 +219,23 @@ Value PanelEmitter::decodeFloatElements(const BlockPanels &panels, Value element
   bits = arith::OrIOp::create(b, loc, bits, arith::ShLIOp::create(b, loc, sign, number(signOfF16 - signBit)));
   Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), width),
                                         arith::TruncIOp::create(b, loc, vectorOf(b.getI16Type(), width), bits));
-  return widen(half, b.getF32Type(), width);
+  return memory.widen(half, b.getF32Type(), width);
 }
 
 Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) {
   BlockPanels panels = *panelsOf(tensor);
-  Value weight = storage[tensor].pointer;
+  Value weight = body.storage[tensor].pointer;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
-  Value panel = offsetPointer(weight, mul(div(row, constant(kRows)), constant(panels.panelBytes())), i8);
+  Value panel = memory.at(weight, mul(div(row, constant(kRows)), constant(panels.panelBytes())), i8);
   Value inPanel = rem(row, constant(kRows)), inUnit = rem(k, constant(panels.unitDepth)),
         inStep = rem(k, constant(kStep));
-  Value unit = offsetPointer(
+  Value unit = memory.at(
       panel, add(constant(panels.headBytes), mul(div(k, constant(panels.unitDepth)), constant(panels.unitBytes))), i8);
   Value offset = add(constant(panels.unitScaleBytes), mul(div(inUnit, constant(kStep)), constant(panels.stepBytes())));
   offset = add(offset, mul(div(inPanel, constant(BlockPanels::lineRows)), constant(panels.stepBytes() / 2)));
   offset = add(offset, mul(rem(inPanel, constant(BlockPanels::lineRows)), constant(wordDepth)));
   auto line = [&](Value index) -> Value {
-    Value at = offsetPointer(unit, add(offset, mul(index, constant(lineBytes))), i8);
+    Value at = memory.at(unit, add(offset, mul(index, constant(lineBytes))), i8);
     return LLVM::LoadOp::create(b, loc, i32, at, wordDepth);
   };
   // Values of a word share their scale: blocks are multiples of 16.
@@ -245,7 +243,7 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
   if (panels.block)
     std::tie(scale, minimum) = scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
   if (panels.headBytes)
-    ofRow = loadAt(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1);
+    ofRow = memory.load(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1);
   Value &factored = scale ? scale : ofRow;
   if (double factor = scaleFactor(panels) * elementFactor(panels); factor != 1.0)
     factored = arith::MulFOp::create(b, loc, factored, floatConstant(factor, f32, 1));

@@ -10,19 +10,17 @@
 #define INTARSIA_LIB_KERNEL_PANELEMITTER_H
 
 #include "dialects/Rt/BlockPanels.h"
-#include "lib/Kernel/TensorEmitter.h"
+#include "lib/Kernel/KernelBody.h"
 
 namespace intarsia::kernel {
 
-class PanelEmitter : public TensorEmitter {
+/// Elements of weights that are stored quantized.
+class PanelEmitter : public LoopEmitter {
 public:
-  using TensorEmitter::TensorEmitter;
+  explicit PanelEmitter(KernelBody &body) : LoopEmitter(body), body(body), memory(body) {}
 
-protected:
   /// Returns the panels that hold a value, if it is a weight that is stored quantized.
   std::optional<BlockPanels> panelsOf(mlir::Value weight);
-  bool isStoredQuantized(mlir::Value tensor) override { return panelsOf(tensor).has_value(); }
-  mlir::Value evaluateQuantized(mlir::Value tensor, mlir::Value row, mlir::Value k) override;
   /// Returns the dequantized values at [row, k], [row, k + 1], … of such a weight: 1, or a multiple of 4 that divides
   /// 16, from a multiple of it on.
   mlir::Value dequantize(mlir::Value weight, mlir::Value row, mlir::Value k, int64_t width);
@@ -47,6 +45,9 @@ protected:
 private:
   mlir::Value loadStoredScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
   mlir::Value decodeScale(const BlockPanels &panels, mlir::Value stored, int64_t lanes);
+
+  KernelBody &body;
+  MemoryEmitter memory;
 };
 
 /// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.

@@ -16,11 +16,11 @@ using namespace mlir;
 namespace intarsia::kernel {
 
 RowEmitter::NormInput RowEmitter::normInput(Value tensor, const RowScope &row) {
-  NormInput input{tensor, sizes.of(tensor).back(), row.prefix, Value()};
-  auto inMemory = storage.find(tensor);
-  bool isF32 = inMemory != storage.end() && inMemory->second.elementType.isF32();
+  NormInput input{tensor, body.sizes.of(tensor).back(), row.prefix, Value()};
+  auto inMemory = body.storage.find(tensor);
+  bool isF32 = inMemory != body.storage.end() && inMemory->second.elementType.isF32();
   if (!isF32)
-    input.scratch = scratch(input.length * 4);
+    input.scratch = body.scratch(input.length * 4);
   return input;
 }
 
@@ -29,23 +29,23 @@ Element RowEmitter::readFirst(const NormInput &input, Value i, int64_t width) {
   for (Value prefix : input.prefix)
     at.push_back({prefix});
   at.push_back({i, true});
-  Element x = evaluate(input.tensor, at, width);
+  Element x = tensors.evaluate(input.tensor, at, width);
   if (succeeded(x) && input.scratch)
-    storeAt(*x, input.scratch, i, b.getF32Type(), width);
+    memory.store(*x, input.scratch, i, b.getF32Type(), width);
   return x;
 }
 
 Element RowEmitter::readAgain(const NormInput &input, Value i, int64_t width) {
   if (!input.scratch)
     return readFirst(input, i, width);
-  return loadAt(input.scratch, i, b.getF32Type(), width);
+  return memory.load(input.scratch, i, b.getF32Type(), width);
 }
 
 LogicalResult RowEmitter::prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &row) {
-  Value length = size(sizes.of(softmax.getInput()).back());
+  Value length = body.size(body.sizes.of(softmax.getInput()).back());
   NormInput input = normInput(softmax.getInput(), row);
   Type f32 = b.getF32Type();
-  Value powers = input.scratch ? input.scratch : scratch(input.length * 4);
+  Value powers = input.scratch ? input.scratch : body.scratch(input.length * 4);
   Element maximum = reduce(length, true, f32, [&](Value i, int64_t width) { return readFirst(input, i, width); });
   if (failed(maximum))
     return failure();
@@ -59,7 +59,7 @@ LogicalResult RowEmitter::prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &
       return failure();
     Value shifted = arith::SubFOp::create(b, loc, *x, splat(largest, width));
     Value e = emitExpNonPositive(b, loc, shifted);
-    storeAt(e, powers, i, f32, width);
+    memory.store(e, powers, i, f32, width);
     return e;
   });
   if (failed(sum))
@@ -67,8 +67,8 @@ LogicalResult RowEmitter::prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &
   Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, *sum, floatConstant(0.0, f32, 1));
   Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), *sum);
   Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), divisor);
-  bound[softmax.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
-    return arith::MulFOp::create(b, loc, loadAt(powers, indices.back().base, b.getF32Type(), width),
+  tensors.bound[softmax.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+    return arith::MulFOp::create(b, loc, memory.load(powers, indices.back().base, b.getF32Type(), width),
                                  splat(inverse, width))
         .getResult();
   };
@@ -77,14 +77,15 @@ LogicalResult RowEmitter::prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &
 
 LogicalResult RowEmitter::prepareNorm(NormOpInterface norm, const RowScope &row) {
   NormStatistics statistics = norm.getStatistics();
-  Value features = size(sizes.of(norm.getInput()).back());
+  Value features = body.size(body.sizes.of(norm.getInput()).back());
   NormInput input = normInput(norm.getInput(), row);
   if (statistics.groups == 1) {
     FailureOr<Moments> moments = momentsOf(statistics, input, constant(0), features);
     if (failed(moments))
       return failure();
-    bound[norm->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
-      Element x = input.scratch ? readAgain(input, indices.back().base, width) : evaluate(input.tensor, indices, width);
+    tensors.bound[norm->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+      Element x =
+          input.scratch ? readAgain(input, indices.back().base, width) : tensors.evaluate(input.tensor, indices, width);
       if (failed(x))
         return failure();
       return scaled(norm, normalized(*x, *moments, width), indices.back().base, width);
@@ -93,7 +94,7 @@ LogicalResult RowEmitter::prepareNorm(NormOpInterface norm, const RowScope &row)
   }
   // Groups are normalized into scratch one by one: the lanes of one vector may lie in several.
   Type f32 = b.getF32Type();
-  Value normal = input.scratch ? input.scratch : scratch(input.length * 4);
+  Value normal = input.scratch ? input.scratch : body.scratch(input.length * 4);
   Value groups = constant(statistics.groups), count = div(features, groups);
   LogicalResult stored = forLoop(constant(0), groups, constant(1), [&](Value group) -> LogicalResult {
     Value begin = mul(group, count);
@@ -104,12 +105,12 @@ LogicalResult RowEmitter::prepareNorm(NormOpInterface norm, const RowScope &row)
       Value at = add(begin, i);
       Element x = readAgain(input, at, width);
       if (succeeded(x))
-        storeAt(normalized(*x, *moments, width), normal, at, f32, width);
+        memory.store(normalized(*x, *moments, width), normal, at, f32, width);
       return x;
     });
   });
-  bound[norm->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) {
-    Value x = loadAt(normal, indices.back().base, b.getF32Type(), width);
+  tensors.bound[norm->getResult(0)] = [=, this](ArrayRef<Index> indices, int64_t width) {
+    Value x = memory.load(normal, indices.back().base, b.getF32Type(), width);
     return scaled(norm, x, indices.back().base, width);
   };
   return stored;
@@ -154,13 +155,13 @@ Value RowEmitter::normalized(Value x, const Moments &moments, int64_t width) {
 
 Element RowEmitter::scaled(NormOpInterface norm, Value x, Value at, int64_t width) {
   Indices feature{{at, true}};
-  Element scale = evaluate(norm.getScale(), feature, width);
+  Element scale = tensors.evaluate(norm.getScale(), feature, width);
   if (failed(scale))
     return failure();
   x = arith::MulFOp::create(b, loc, x, *scale);
   if (!norm.getBias())
     return x;
-  Element bias = evaluate(norm.getBias(), feature, width);
+  Element bias = tensors.evaluate(norm.getBias(), feature, width);
   if (failed(bias))
     return failure();
   return arith::AddFOp::create(b, loc, x, *bias).getResult();
@@ -178,13 +179,13 @@ LogicalResult RowEmitter::prepareE2M1(Value dequantized, nn::QuantizeOp quantize
   Type f32 = b.getF32Type();
   NormInput input = normInput(quantize.getInput(), row);
   // A block is read before its dequantized elements are stored.
-  Value values = input.scratch ? input.scratch : scratch(input.length * 4);
-  Value length = size(input.length), block = constant(quantize.getFormat().getBlock()), ofRow;
+  Value values = input.scratch ? input.scratch : body.scratch(input.length * 4);
+  Value length = body.size(input.length), block = constant(quantize.getFormat().getBlock()), ofRow;
   if (quantize.hasRowScales()) {
     Element largest = largestMagnitude(input, constant(0), length, /*isFirst=*/true);
     if (failed(largest))
       return failure();
-    ofRow = rowScaleE2M1(*largest);
+    ofRow = memory.rowScaleE2M1(*largest);
   }
   std::optional<int64_t> known = getConstantIntValue(length);
   bool areWhole = known && *known % quantize.getFormat().getBlock() == 0;
@@ -193,19 +194,19 @@ LogicalResult RowEmitter::prepareE2M1(Value dequantized, nn::QuantizeOp quantize
     Element largest = largestMagnitude(input, begin, count, /*isFirst=*/!ofRow);
     if (failed(largest))
       return failure();
-    BlockScale scale = scaleE2M1(*largest, ofRow);
+    MemoryEmitter::BlockScale scale = memory.scaleE2M1(*largest, ofRow);
     return vectorLoop(count, [&](Value i, int64_t width) -> LogicalResult {
       Value at = add(begin, i);
       Element x = readAgain(input, at, width);
       if (failed(x))
         return failure();
-      Value element = roundE2M1(quotient(*x, scale.whole, width), width);
-      storeAt(arith::MulFOp::create(b, loc, splat(scale.whole, width), element), values, at, f32, width);
+      Value element = memory.roundE2M1(memory.quotient(*x, scale.whole, width), width);
+      memory.store(arith::MulFOp::create(b, loc, splat(scale.whole, width), element), values, at, f32, width);
       return success();
     });
   });
-  bound[dequantized] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
-    return loadAt(values, indices.back().base, b.getF32Type(), width);
+  tensors.bound[dequantized] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+    return memory.load(values, indices.back().base, b.getF32Type(), width);
   };
   return stored;
 }
@@ -213,19 +214,21 @@ LogicalResult RowEmitter::prepareE2M1(Value dequantized, nn::QuantizeOp quantize
 LogicalResult RowEmitter::prepareE4M3(Value dequantized, nn::QuantizeOp quantize, const RowScope &row) {
   Type f32 = b.getF32Type();
   NormInput input = normInput(quantize.getInput(), row);
-  Element largest = largestMagnitude(input, constant(0), size(input.length), /*isFirst=*/true);
+  Element largest = largestMagnitude(input, constant(0), body.size(input.length), /*isFirst=*/true);
   if (failed(largest))
     return failure();
   Value scale = arith::DivFOp::create(b, loc, *largest, floatConstant(floatE4M3.largest, f32, 1));
   Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, scale, floatConstant(0.0, f32, 1));
   // Zeros by 1 are zeros too.
   Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), scale);
-  bound[dequantized] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
-    Element x = input.scratch ? readAgain(input, indices.back().base, width) : evaluate(input.tensor, indices, width);
+  tensors.bound[dequantized] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+    Element x =
+        input.scratch ? readAgain(input, indices.back().base, width) : tensors.evaluate(input.tensor, indices, width);
     if (failed(x))
       return failure();
     Value ratio = arith::DivFOp::create(b, loc, *x, splat(divisor, width));
-    return arith::MulFOp::create(b, loc, widenE4M3(narrowE4M3(ratio, width), width), splat(scale, width)).getResult();
+    return arith::MulFOp::create(b, loc, memory.widenE4M3(memory.narrowE4M3(ratio, width), width), splat(scale, width))
+        .getResult();
   };
   return success();
 }
@@ -237,17 +240,17 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
     Operation *op = value.getDefiningOp();
-    if (!op || bound.count(value) || storage.count(value) || !needed.insert(op).second)
+    if (!op || tensors.bound.count(value) || body.storage.count(value) || !needed.insert(op).second)
       continue;
     llvm::append_range(worklist, op->getOperands());
   }
-  for (Operation &op : kernel.getBody().front()) {
+  for (Operation &op : body.kernel.getBody().front()) {
     if (!needed.count(&op))
       continue;
     if (isa<RowwiseOpInterface>(op)) {
-      ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
+      ArrayRef<AffineExpr> extents = body.sizes.of(op.getResult(0));
       if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes))
-        return unsupported(&op, "its rows are not the rows of the kernel's result");
+        return body.refuse(&op, "its rows are not the rows of the kernel's result");
       auto softmax = dyn_cast<nn::SoftmaxOp>(op);
       if (failed(softmax ? prepareSoftmax(softmax, row) : prepareNorm(cast<NormOpInterface>(op), row)))
         return failure();
@@ -255,8 +258,8 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
     }
     if (isa<nn::DequantizeOp>(op))
       if (nn::QuantizeOp quantize = quantizedToFloats(op.getResult(0))) {
-        if (sizes.of(op.getResult(0)).drop_back() != ArrayRef<AffineExpr>(row.sizes))
-          return unsupported(&op, "its rows are not the rows of the kernel's result");
+        if (body.sizes.of(op.getResult(0)).drop_back() != ArrayRef<AffineExpr>(row.sizes))
+          return body.refuse(&op, "its rows are not the rows of the kernel's result");
         bool isE2M1 = quantize.getFormat().getElement() == nn::BlockElement::E2M1;
         if (failed(isE2M1 ? prepareE2M1(op.getResult(0), quantize, row) : prepareE4M3(op.getResult(0), quantize, row)))
           return failure();
@@ -266,26 +269,26 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
     auto reduction = dyn_cast<linalg::LinalgOp>(op);
     if (!reduction || reduction.getNumReductionLoops() == 0 || op.getNumResults() != 1)
       continue;
-    ArrayRef<AffineExpr> extents = sizes.of(op.getResult(0));
+    ArrayRef<AffineExpr> extents = body.sizes.of(op.getResult(0));
     if (extents.size() > row.sizes.size() || extents != ArrayRef<AffineExpr>(row.sizes).take_front(extents.size()))
       continue;
     Indices at;
     for (Value prefix : ArrayRef(row.prefix).take_front(extents.size()))
       at.push_back({prefix});
     // It is remembered for the row.
-    if (failed(evaluate(op.getResult(0), at, 1)))
+    if (failed(tensors.evaluate(op.getResult(0), at, 1)))
       return failure();
   }
   return success();
 }
 
 LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
-  auto savedBound = bound;
-  const RowScope *savedRow = currentRow;
-  currentRow = &row;
+  auto savedBound = tensors.bound;
+  const RowScope *savedRow = tensors.currentRow;
+  tensors.currentRow = &row;
   SmallVector<Value> roots;
   for (unsigned i : indices)
-    roots.push_back(yielded(i));
+    roots.push_back(body.yielded(i));
   if (failed(prepareRow(row, roots)))
     return failure();
   auto at = [&](Value i) {
@@ -298,32 +301,33 @@ LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indice
   // Outputs of one length are computed together: what they share is computed once.
   SmallVector<unsigned> rest(indices.begin(), indices.end());
   while (!rest.empty()) {
-    AffineExpr length = sizes.of(yielded(rest.front())).back();
+    AffineExpr length = body.sizes.of(body.yielded(rest.front())).back();
     SmallVector<unsigned> together, others;
     for (unsigned i : rest)
-      (sizes.of(yielded(i)).back() == length ? together : others).push_back(i);
+      (body.sizes.of(body.yielded(i)).back() == length ? together : others).push_back(i);
     auto compute = [&](Value i, int64_t width) -> FailureOr<SmallVector<Value>> {
       SmallVector<Value> elements;
-      memo.emplace_back();
+      code->memo.emplace_back();
       for (unsigned output : together) {
-        Element element = evaluate(yielded(output), at(i), width);
+        Element element = tensors.evaluate(body.yielded(output), at(i), width);
         if (failed(element))
           return failure();
         elements.push_back(*element);
       }
-      memo.pop_back();
+      code->memo.pop_back();
       return elements;
     };
-    LogicalResult stored = emitStoreLoop(size(length), compute, [&](Value i, int64_t width, ArrayRef<Value> elements) {
-      for (auto [output, element] : llvm::zip_equal(together, elements))
-        store(element, outputs[output], at(i), width);
-    });
+    LogicalResult stored = code->rowLoops->emitStoreLoop(
+        body.size(length), compute, [&](Value i, int64_t width, ArrayRef<Value> elements) {
+          for (auto [output, element] : llvm::zip_equal(together, elements))
+            tensors.store(element, body.outputs[output], at(i), width);
+        });
     if (failed(stored))
       return failure();
     rest = others;
   }
-  currentRow = savedRow;
-  bound = savedBound;
+  tensors.currentRow = savedRow;
+  tensors.bound = savedBound;
   return success();
 }
 

@@ -7,16 +7,16 @@
 #ifndef INTARSIA_LIB_KERNEL_ROWEMITTER_H
 #define INTARSIA_LIB_KERNEL_ROWEMITTER_H
 
-#include "lib/Kernel/PanelEmitter.h"
+#include "lib/Kernel/TensorEmitter.h"
 
 namespace intarsia::kernel {
 
 /// Whole rows of tensors.
-class RowEmitter : public PanelEmitter {
+class RowEmitter : public LoopEmitter {
 public:
-  using PanelEmitter::PanelEmitter;
+  RowEmitter(KernelBody &body, TensorEmitter &tensors)
+      : LoopEmitter(body), body(body), memory(body), tensors(tensors) {}
 
-protected:
   /// Emits, at the start of a row, what its elements share: statistics of norms and softmax, reductions.
   mlir::LogicalResult prepareRow(const RowScope &row, llvm::ArrayRef<mlir::Value> roots);
 
@@ -52,6 +52,10 @@ private:
   mlir::Value normalized(mlir::Value x, const Moments &moments, int64_t width);
   /// Returns a normalized element by the scale of its feature, and with the bias.
   Element scaled(NormOpInterface norm, mlir::Value x, mlir::Value feature, int64_t width);
+
+  KernelBody &body;
+  MemoryEmitter memory;
+  TensorEmitter &tensors;
 };
 
 } // namespace intarsia::kernel

@@ -20,6 +20,52 @@ static bool anyLane(ArrayRef<Index> at) {
   return llvm::any_of(at, [](const Index &index) { return index.lane; });
 }
 
+Code::MemoKey TensorEmitter::keyOf(Value tensor, ArrayRef<Index> at, int64_t width) {
+  Code::MemoKey key{tensor.getAsOpaquePointer(), {}};
+  for (const Index &index : at)
+    key.second.push_back({index.base.getAsOpaquePointer(), index.lane});
+  key.second.push_back({nullptr, width});
+  return key;
+}
+
+Value TensorEmitter::remembered(Value tensor, ArrayRef<Index> at, int64_t width) {
+  Code::MemoKey key = keyOf(tensor, at, width);
+  for (auto &level : llvm::reverse(code->memo))
+    if (auto it = level.find(key); it != level.end())
+      return it->second;
+  return nullptr;
+}
+
+void TensorEmitter::remember(Value tensor, ArrayRef<Index> at, int64_t width, Value element) {
+  code->memo.back()[keyOf(tensor, at, width)] = element;
+}
+
+Element TensorEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
+                                      int64_t width) {
+  if (isComputed.none())
+    return evaluate(tensor, at, width);
+  Value isInside;
+  for (unsigned d : isComputed.set_bits()) {
+    Value here = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, at[d].base, body.sizeOf(tensor, d));
+    isInside = isInside ? arith::AndIOp::create(b, loc, isInside, here).getResult() : here;
+  }
+  Indices inside(at.begin(), at.end());
+  for (unsigned d : isComputed.set_bits())
+    inside[d].base = arith::SelectOp::create(b, loc, isInside, at[d].base, constant(0));
+  Element element = evaluate(tensor, inside, width);
+  if (failed(element))
+    return failure();
+  Type type = getElementTypeOrSelf(element->getType());
+  Value outside;
+  if (isa<FloatType>(type))
+    outside = floatConstant(std::numeric_limits<double>::quiet_NaN(), type, width);
+  else
+    outside = splat(arith::ConstantOp::create(
+                        b, loc, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth()))),
+                    width);
+  return arith::SelectOp::create(b, loc, isInside, *element, outside).getResult();
+}
+
 Element TensorEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t width) {
   // The lanes are equal: one scalar for all.
   if (width > 1 && !anyLane(indices)) {
@@ -46,10 +92,10 @@ Element TensorEmitter::evaluateAnew(Value tensor, ArrayRef<Index> at, int64_t wi
     ElementFn element = it->second;
     return element(at, width);
   }
-  if (auto it = storage.find(tensor); it != storage.end()) {
+  if (auto it = body.storage.find(tensor); it != body.storage.end()) {
     Storage source = it->second;
-    if (isStoredQuantized(tensor))
-      return width == 1 ? Element(evaluateQuantized(tensor, at[0].base, at[1].base))
+    if (weights.panelsOf(tensor))
+      return width == 1 ? Element(weights.dequantize(tensor, at[0].base, at[1].base, 1))
                         : evaluatePerLane(tensor, at, width);
     // Neighbouring lanes must be neighbours in memory.
     bool contiguous = width == 1 || llvm::none_of(at.drop_back(), [](const Index &index) { return index.lane; });
@@ -57,7 +103,7 @@ Element TensorEmitter::evaluateAnew(Value tensor, ArrayRef<Index> at, int64_t wi
   }
   if (Operation *op = tensor.getDefiningOp())
     return evaluateOp(op, tensor, at, width);
-  return unsupported(kernel, "a value without a source");
+  return body.refuse(body.kernel, "a value without a source");
 }
 
 Element TensorEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t width) {
@@ -74,15 +120,14 @@ Element TensorEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t
   return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes).getResult();
 }
 
-/// Emits a condition that gives one of two elements.
 Element TensorEmitter::choose(Value condition, Type type, function_ref<Element()> yes, function_ref<Element()> no) {
   auto branch = scf::IfOp::create(b, loc, TypeRange{type}, condition, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   for (auto [block, emit] : {std::pair(branch.thenBlock(), yes), std::pair(branch.elseBlock(), no)}) {
     b.setInsertionPointToEnd(block);
-    memo.emplace_back();
+    code->memo.emplace_back();
     Element element = emit();
-    memo.pop_back();
+    code->memo.pop_back();
     if (failed(element))
       return failure();
     scf::YieldOp::create(b, loc, *element);
@@ -94,14 +139,14 @@ Element TensorEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, i
   uint64_t dim = op.getDim();
   if (at[dim].lane && width > 1)
     return evaluatePerLane(op.getResult(), at, width);
-  Type type = vectorOf(computeType(op.getResultType().getElementType()), width);
+  Type type = vectorOf(memory.computeType(op.getResultType().getElementType()), width);
   // A chain of scf.if: below the end of this operand, it is it; else the rest, with the index moved down.
   std::function<Element(unsigned, Value)> select = [&](unsigned operand, Value index) -> Element {
     Indices inner(at.begin(), at.end());
     inner[dim].base = index;
     if (operand + 1 == op.getInputs().size())
       return evaluate(op.getInputs()[operand], inner, width);
-    Value extent = size(sizes.of(op.getInputs()[operand])[dim]);
+    Value extent = body.sizeOf(op.getInputs()[operand], dim);
     return choose(
         less(index, extent), type, [&] { return evaluate(op.getInputs()[operand], inner, width); },
         [&] { return select(operand + 1, sub(index, extent)); });
@@ -169,7 +214,7 @@ Element TensorEmitter::evaluateSlice(tensor::ExtractSliceOp slice, ArrayRef<Inde
   llvm::SmallBitVector dropped = slice.getDroppedDims();
   unsigned next = 0;
   for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
-    Element offset = indexValue(slice.getMixedOffsets()[d]);
+    Element offset = body.indexValue(slice.getMixedOffsets()[d]);
     if (failed(offset))
       return failure();
     if (dropped[d]) {
@@ -177,7 +222,7 @@ Element TensorEmitter::evaluateSlice(tensor::ExtractSliceOp slice, ArrayRef<Inde
       continue;
     }
     const Index &index = at[next++];
-    Element stride = indexValue(slice.getMixedStrides()[d]);
+    Element stride = body.indexValue(slice.getMixedStrides()[d]);
     if (failed(stride))
       return failure();
     if (index.lane && width > 1 && !matchPattern(*stride, m_One()))
@@ -189,13 +234,13 @@ Element TensorEmitter::evaluateSlice(tensor::ExtractSliceOp slice, ArrayRef<Inde
 
 Element TensorEmitter::evaluateExpand(tensor::ExpandShapeOp expand, ArrayRef<Index> at, int64_t width) {
   Indices source;
-  ArrayRef<AffineExpr> extents = sizes.of(expand.getResult());
+  ArrayRef<AffineExpr> extents = body.sizes.of(expand.getResult());
   for (auto &group : expand.getReassociationIndices()) {
     Index index{constant(0)};
     for (int64_t d : group) {
       if (at[d].lane && width > 1 && d != group.back() && extents[d] != getAffineConstantExpr(1, b.getContext()))
         return evaluatePerLane(expand.getResult(), at, width);
-      index.base = add(d == group.front() ? index.base : mul(index.base, size(extents[d])), at[d].base);
+      index.base = add(d == group.front() ? index.base : mul(index.base, body.size(extents[d])), at[d].base);
       index.lane |= at[d].lane;
     }
     source.push_back(index);
@@ -205,7 +250,7 @@ Element TensorEmitter::evaluateExpand(tensor::ExpandShapeOp expand, ArrayRef<Ind
 
 Element TensorEmitter::evaluateCollapse(tensor::CollapseShapeOp collapse, ArrayRef<Index> at, int64_t width) {
   Indices source;
-  ArrayRef<AffineExpr> extents = sizes.of(collapse.getSrc());
+  ArrayRef<AffineExpr> extents = body.sizes.of(collapse.getSrc());
   for (auto [d, group] : llvm::enumerate(collapse.getReassociationIndices())) {
     const Index &index = at[d];
     ArrayRef<AffineExpr> groupExtents = extents.slice(group.front(), group.size());
@@ -216,7 +261,7 @@ Element TensorEmitter::evaluateCollapse(tensor::CollapseShapeOp collapse, ArrayR
       if (!inner || inner.getValue() % width != 0)
         return evaluatePerLane(collapse.getResult(), at, width);
     }
-    for (auto [i, part] : llvm::enumerate(delinearize(index.base, groupExtents)))
+    for (auto [i, part] : llvm::enumerate(body.delinearize(index.base, groupExtents)))
       source.push_back({part, lane && i + 1 == group.size()});
   }
   return evaluate(collapse.getSrc(), source, width);
@@ -224,25 +269,25 @@ Element TensorEmitter::evaluateCollapse(tensor::CollapseShapeOp collapse, ArrayR
 
 Element TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> at, int64_t width) {
   auto resultType = cast<RankedTensorType>(tensor.getType());
-  Type type = computeType(resultType.getElementType());
+  Type type = memory.computeType(resultType.getElementType());
 
   if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
     auto elements = dyn_cast<DenseElementsAttr>(constantOp.getValue());
     if (!elements || !elements.isSplat())
-      return unsupported(op, "a table inside a kernel");
+      return body.refuse(op, "a table inside a kernel");
     if (isa<FloatType>(type))
       return floatConstant(elements.getSplatValue<APFloat>().convertToDouble(), type, width);
     APInt value = elements.getSplatValue<APInt>();
     if (!value.isSignedIntN(64))
-      return unsupported(op, "integers have at most 64 bits");
+      return body.refuse(op, "integers have at most 64 bits");
     Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value.getSExtValue()));
     return splat(scalar, width);
   }
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
-    return evaluateLinalg(linalgOp, tensor, at, width);
+    return linalgOps.evaluateLinalg(linalgOp, tensor, at, width);
   if (isa<nn::GeluOp, nn::SiluOp, nn::ReluOp, nn::TanhOp, nn::SigmoidOp>(op)) {
     Element x = evaluate(op->getOperand(0), at, width);
-    return failed(x) ? x : emitActivation(op, *x, type, width);
+    return failed(x) ? x : arithmetic.emitActivation(op, *x, type, width);
   }
   if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
     if (llvm::any_of(at.drop_back(), [](const Index &index) { return index.lane; }) && width > 1)
@@ -272,7 +317,7 @@ Element TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> a
         return floatConstant(cast<FloatAttr>(value.getValue()).getValueAsDouble(), type, width);
       const APInt &integer = cast<IntegerAttr>(value.getValue()).getValue();
       if (!integer.isSignedIntN(64))
-        return unsupported(op, "integers have at most 64 bits");
+        return body.refuse(op, "integers have at most 64 bits");
       Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, integer.getSExtValue()));
       return splat(scalar, width);
     }
@@ -288,9 +333,9 @@ Element TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> a
         return failure();
       operands.push_back(*element);
     }
-    return emitElementwise(op, operands, width);
+    return arithmetic.emitElementwise(op, operands, width);
   }
-  return unsupported(op, "no kernel shape computes it");
+  return body.refuse(op, "no kernel shape computes it");
 }
 
 Element TensorEmitter::integerAt(Value tensor, ArrayRef<Index> at) {
@@ -321,21 +366,21 @@ Value TensorEmitter::address(const Storage &storage, ArrayRef<Index> at) {
 }
 
 Value TensorEmitter::load(const Storage &storage, ArrayRef<Index> at, int64_t width) {
-  return loadAt(storage.pointer, address(storage, at), storage.elementType, width);
+  return memory.load(storage.pointer, address(storage, at), storage.elementType, width);
 }
 
 void TensorEmitter::store(Value value, const Storage &storage, ArrayRef<Index> at, int64_t width) {
-  storeAt(value, storage.pointer, address(storage, at), storage.elementType, width);
+  memory.store(value, storage.pointer, address(storage, at), storage.elementType, width);
 }
 
 std::optional<Storage> TensorEmitter::view(Value tensor) {
-  if (auto it = storage.find(tensor); it != storage.end())
+  if (auto it = body.storage.find(tensor); it != body.storage.end())
     return it->second;
   Operation *op = tensor.getDefiningOp();
   if (!op)
     return std::nullopt;
-  Sizes resultSizes(sizes.of(tensor).begin(), sizes.of(tensor).end());
-  auto isSize = [&](Value index) { return isKnown(sizes.ofIndex(index)); };
+  Sizes resultSizes(body.sizes.of(tensor).begin(), body.sizes.of(tensor).end());
+  auto isSize = [&](Value index) { return body.isKnown(body.sizes.ofIndex(index)); };
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return view(cast.getSource());
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
@@ -351,11 +396,11 @@ std::optional<Storage> TensorEmitter::view(Value tensor) {
     if (!llvm::all_of(slice.getOffsets(), isSize) || !llvm::all_of(slice.getStrides(), isSize))
       return std::nullopt;
     for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
-      offset = add(offset, mul(*indexValue(slice.getMixedOffsets()[d]), source->strides[d]));
+      offset = add(offset, mul(*body.indexValue(slice.getMixedOffsets()[d]), source->strides[d]));
       if (!dropped[d])
-        result.strides.push_back(mul(source->strides[d], *indexValue(slice.getMixedStrides()[d])));
+        result.strides.push_back(mul(source->strides[d], *body.indexValue(slice.getMixedStrides()[d])));
     }
-    result.pointer = offsetPointer(source->pointer, offset, source->elementType);
+    result.pointer = memory.at(source->pointer, offset, source->elementType);
     return result;
   }
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
@@ -370,7 +415,7 @@ std::optional<Storage> TensorEmitter::view(Value tensor) {
       for (int64_t inner : llvm::reverse(group)) {
         result.strides[inner] = stride;
         if (inner != group.front())
-          stride = mul(stride, size(resultSizes[inner]));
+          stride = mul(stride, body.size(resultSizes[inner]));
       }
     }
     return result;
@@ -396,11 +441,11 @@ std::optional<Storage> TensorEmitter::view(Value tensor) {
   return std::nullopt;
 }
 
-TensorEmitter::RowScope TensorEmitter::makeRow(Value flat, ArrayRef<AffineExpr> leading) {
+RowScope TensorEmitter::makeRow(Value flat, ArrayRef<AffineExpr> leading) {
   RowScope row;
   row.flat = flat;
   row.sizes.assign(leading.begin(), leading.end());
-  row.prefix = delinearize(flat, leading);
+  row.prefix = body.delinearize(flat, leading);
   return row;
 }
 

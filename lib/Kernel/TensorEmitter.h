@@ -8,26 +8,54 @@
 #define INTARSIA_LIB_KERNEL_TENSOREMITTER_H
 
 #include "lib/Kernel/LinalgEmitter.h"
+#include "lib/Kernel/PanelEmitter.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace intarsia::kernel {
 
+/// A row of the iteration space: all dimensions but the last.
+struct RowScope {
+  llvm::SmallVector<mlir::Value> prefix; ///< index of each leading dimension
+  mlir::Value flat;                      ///< their row-major index
+  Sizes sizes;                           ///< sizes of the leading dimensions
+};
+
 /// Elements are computed on demand: evaluate(value, indices, width) emits what one vector of a tensor needs, looking
 /// through elementwise ops, reshapes, slices, gathers and reductions.
-class TensorEmitter : public LinalgEmitter {
+class TensorEmitter : public LoopEmitter {
 public:
-  using LinalgEmitter::LinalgEmitter;
+  explicit TensorEmitter(KernelBody &body)
+      : LoopEmitter(body), body(body), memory(body), arithmetic(body), weights(body), linalgOps(body, *this) {}
 
-protected:
   using ElementFn = std::function<Element(llvm::ArrayRef<Index>, int64_t width)>;
 
-  /// A row of the iteration space: all dimensions but the last.
-  struct RowScope {
-    llvm::SmallVector<mlir::Value> prefix; ///< index of each leading dimension
-    mlir::Value flat;                      ///< their row-major index
-    Sizes sizes;                           ///< sizes of the leading dimensions
-  };
+  /// Returns an element of any tensor, or `width` neighbouring ones.
+  Element evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  /// Returns the element if the positions that are computed from data lie inside the tensor, else NaN or the least
+  /// integer.
+  Element evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
+                         int64_t width);
+  /// Says what an element was emitted as, for those who ask here or further in.
+  void remember(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width, mlir::Value element);
+  /// Emits a condition that gives one of two elements.
+  Element choose(mlir::Value condition, mlir::Type type, llvm::function_ref<Element()> yes,
+                 llvm::function_ref<Element()> no);
+  /// Returns the integer at an index of a tensor, as i64.
+  Element integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at);
 
-  Element evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width) override;
+  mlir::Value load(const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
+  void store(mlir::Value value, const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
+  /// Returns a tensor as strides over memory, if it is an argument seen through slices and reshapes.
+  std::optional<Storage> view(mlir::Value tensor);
+  RowScope makeRow(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> leading);
+
+  llvm::DenseMap<mlir::Value, ElementFn> bound; ///< values that are computed already: how their elements are read
+  const RowScope *currentRow = nullptr;
+
+private:
+  static Code::MemoKey keyOf(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  /// Returns an element that was emitted here or around here; null if there is none.
+  mlir::Value remembered(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   Element evaluateAnew(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   Element evaluateOp(mlir::Operation *op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   Element evaluatePerLane(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
@@ -37,27 +65,14 @@ protected:
   Element evaluateRope(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width);
   Element rotate(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width, mlir::Value pair, mlir::Value partner,
                  double sign);
-  Element choose(mlir::Value condition, mlir::Type type, llvm::function_ref<Element()> yes,
-                 llvm::function_ref<Element()> no);
   Element evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);
-
-  /// Returns the integer at an index of a tensor, as i64.
-  Element integerAt(mlir::Value tensor, llvm::ArrayRef<Index> at);
-
-  /// True if an argument is a weight that is stored quantized.
-  virtual bool isStoredQuantized(mlir::Value tensor) = 0;
-  /// Returns the dequantized value at [row, k] of such a weight.
-  virtual mlir::Value evaluateQuantized(mlir::Value tensor, mlir::Value row, mlir::Value k) = 0;
-
-  mlir::Value load(const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
-  void store(mlir::Value value, const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
   mlir::Value address(const Storage &storage, llvm::ArrayRef<Index> at);
-  /// Returns a tensor as strides over memory, if it is an argument seen through slices and reshapes.
-  std::optional<Storage> view(mlir::Value tensor);
-  RowScope makeRow(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> leading);
 
-  llvm::DenseMap<mlir::Value, ElementFn> bound; ///< values that are computed already: how their elements are read
-  const RowScope *currentRow = nullptr;
+  KernelBody &body;
+  MemoryEmitter memory;
+  ArithmeticEmitter arithmetic;
+  PanelEmitter weights;
+  LinalgEmitter linalgOps;
 };
 
 } // namespace intarsia::kernel

@@ -18,42 +18,42 @@ namespace intarsia::cpu {
 using namespace kernel;
 
 void AttentionEmitter::countQueries() {
-  queries = size(sizes.of(root.getQuery())[1]);
-  keys = size(sizes.of(root.getKey())[1]);
+  queries = function.sizeOf(root.getQuery(), 1);
+  keys = function.sizeOf(root.getKey(), 1);
   queryBlocks = ceilDiv(queries, constant(kPanelWidth));
 }
 
 /// Returns how many tiles there are: those of each batch entry, head and block of queries.
 Value AttentionEmitter::tileCount() {
-  ArrayRef<AffineExpr> querySizes = sizes.of(root.getQuery());
-  return mul(mul(size(querySizes[0]), size(querySizes[2])), queryBlocks);
+  ArrayRef<AffineExpr> querySizes = function.sizes.of(root.getQuery());
+  return mul(mul(function.size(querySizes[0]), function.size(querySizes[2])), queryBlocks);
 }
 
 void AttentionEmitter::launch() {
   countQueries();
-  setLaunchValue(ITX_PLAN_TILES, tileCount());
+  function.setSlot(ITX_PLAN_TILES, tileCount());
 }
 
 LogicalResult AttentionEmitter::prepare() {
-  if (failed(storesOnly(root)))
+  if (failed(function.storesOnly(root)))
     return failure();
   if (ShapedType::isDynamic(headDim) || ShapedType::isDynamic(valueDim))
-    return unsupported(root, "its head size is dynamic");
+    return function.refuse(root, "its head size is dynamic");
   countQueries();
-  query = view(root.getQuery());
-  key = view(root.getKey());
-  value = view(root.getValue());
+  query = tensors.view(root.getQuery());
+  key = tensors.view(root.getKey());
+  value = tensors.view(root.getValue());
   if (!query || !key || !value)
-    return unsupported(root, "a query, key or value that is computed in the same kernel");
-  scores = scratch(config.keyBlock * kPanelWidth * 4);
-  sums = scratch(paddedDim * kPanelWidth * 4);
-  maxima = scratch(kPanelWidth * 4);
-  totals = scratch(kPanelWidth * 4);
-  factors = scratch(kPanelWidth * 4);
+    return function.refuse(root, "a query, key or value that is computed in the same kernel");
+  scores = function.scratch(config.keyBlock * kPanelWidth * 4);
+  sums = function.scratch(paddedDim * kPanelWidth * 4);
+  maxima = function.scratch(kPanelWidth * 4);
+  totals = function.scratch(kPanelWidth * 4);
+  factors = function.scratch(kPanelWidth * 4);
   width = constant(kPanelWidth);
   lowest = floatConstant(-std::numeric_limits<double>::infinity(), b.getF32Type(), config.lanes);
   zero = floatConstant(0.0, b.getF32Type(), config.lanes);
-  headsPerKey = div(size(sizes.of(root.getQuery())[2]), size(sizes.of(root.getKey())[2]));
+  headsPerKey = div(function.sizeOf(root.getQuery(), 2), function.sizeOf(root.getKey(), 2));
   ahead = sub(keys, queries);
   return success();
 }
@@ -62,11 +62,11 @@ LogicalResult AttentionEmitter::prepare() {
 Value AttentionEmitter::base(const Storage &operand, Value row, Value headIndex) {
   Value offset =
       add(add(mul(batch, operand.strides[0]), mul(row, operand.strides[1])), mul(headIndex, operand.strides[2]));
-  return offsetPointer(operand.pointer, offset, operand.elementType);
+  return memory.at(operand.pointer, offset, operand.elementType);
 }
 
 LogicalResult AttentionEmitter::attendTile(Value tile) {
-  Value heads = size(sizes.of(root.getQuery())[2]);
+  Value heads = function.sizeOf(root.getQuery(), 2);
   Value block = rem(tile, queryBlocks), rest = div(tile, queryBlocks);
   head = rem(rest, heads);
   batch = div(rest, heads);
@@ -98,11 +98,11 @@ LogicalResult AttentionEmitter::attendTile(Value tile) {
 void AttentionEmitter::startSums() {
   Type f32 = b.getF32Type();
   for (int64_t v = 0; v < vectors; ++v) {
-    storeAt(lowest, maxima, ofVector(v), f32, config.lanes);
-    storeAt(zero, totals, ofVector(v), f32, config.lanes);
+    memory.store(lowest, maxima, ofVector(v), f32, config.lanes);
+    memory.store(zero, totals, ofVector(v), f32, config.lanes);
   }
   forLoop(constant(0), constant(paddedDim * kPanelWidth), constant(config.lanes),
-          [&](Value i) { storeAt(zero, sums, i, f32, config.lanes); });
+          [&](Value i) { memory.store(zero, sums, i, f32, config.lanes); });
 }
 
 /// Applies masks; returns the largest score of each query so far.
@@ -110,14 +110,14 @@ FailureOr<SmallVector<Value>> AttentionEmitter::maskScores(Value firstKey, Value
   Type f32 = b.getF32Type();
   SmallVector<Value> start;
   for (int64_t v = 0; v < vectors; ++v)
-    start.push_back(loadAt(maxima, ofVector(v), f32, config.lanes));
+    start.push_back(memory.load(maxima, ofVector(v), f32, config.lanes));
   using Next = FailureOr<SmallVector<Value>>;
   return forLoop(constant(0), keyCount, constant(1), start, [&](Value j, ValueRange running) -> Next {
     Value keyIndex = add(firstKey, j);
     SmallVector<Value> next;
     for (int64_t v = 0; v < vectors; ++v) {
       Value offset = add(mul(j, width), ofVector(v));
-      Value score = loadAt(scores, offset, f32, config.lanes);
+      Value score = memory.load(scores, offset, f32, config.lanes);
       Value firstLane = add(firstQuery, ofVector(v));
       if (root.getMask()) {
         Element masked = addMask(score, keyIndex, firstLane);
@@ -128,7 +128,7 @@ FailureOr<SmallVector<Value>> AttentionEmitter::maskScores(Value firstKey, Value
       if (root.getCausal())
         score = hideLaterKeys(score, keyIndex, firstLane);
       if (root.getMask() || root.getCausal())
-        storeAt(score, scores, offset, f32, config.lanes);
+        memory.store(score, scores, offset, f32, config.lanes);
       next.push_back(arith::MaximumFOp::create(b, loc, running[v], score));
     }
     return next;
@@ -139,7 +139,7 @@ FailureOr<SmallVector<Value>> AttentionEmitter::maskScores(Value firstKey, Value
 Element AttentionEmitter::addMask(Value score, Value keyIndex, Value firstLane) {
   Value mask = root.getMask();
   int64_t lanes = config.lanes;
-  ArrayRef<AffineExpr> maskSizes = sizes.of(mask);
+  ArrayRef<AffineExpr> maskSizes = function.sizes.of(mask);
   auto isOne = [&](unsigned d) { return maskSizes[d] == getAffineConstantExpr(1, b.getContext()); };
   auto at = [&](Value queryIndex) {
     return Indices{{isOne(0) ? constant(0) : batch},
@@ -151,7 +151,7 @@ Element AttentionEmitter::addMask(Value score, Value keyIndex, Value firstLane) 
   for (int64_t lane = 0; lane < (isOne(2) ? 1 : lanes); ++lane) {
     // Lanes beyond the last query read the last query's mask: they are never written out.
     Value queryIndex = isOne(2) ? constant(0) : min(add(firstLane, constant(lane)), sub(queries, constant(1)));
-    Element value = evaluate(mask, at(queryIndex), 1);
+    Element value = tensors.evaluate(mask, at(queryIndex), 1);
     if (failed(value))
       return failure();
     values.push_back(*value);
@@ -181,10 +181,10 @@ SmallVector<Value> AttentionEmitter::shiftsOf(ArrayRef<Value> largest) {
   for (int64_t v = 0; v < vectors; ++v) {
     Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest[v], lowest);
     Value shift = arith::SelectOp::create(b, loc, none, zero, largest[v]);
-    Value before = loadAt(maxima, ofVector(v), f32, lanes);
+    Value before = memory.load(maxima, ofVector(v), f32, lanes);
     Value factor = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, before, shift));
-    storeAt(largest[v], maxima, ofVector(v), f32, lanes);
-    storeAt(factor, factors, ofVector(v), f32, lanes);
+    memory.store(largest[v], maxima, ofVector(v), f32, lanes);
+    memory.store(factor, factors, ofVector(v), f32, lanes);
     shifts.push_back(shift);
   }
   return shifts;
@@ -194,16 +194,16 @@ void AttentionEmitter::addTotals(ArrayRef<Value> ofBlock) {
   Type f32 = b.getF32Type();
   int64_t lanes = config.lanes;
   for (int64_t v = 0; v < vectors; ++v) {
-    Value factor = loadAt(factors, ofVector(v), f32, lanes);
-    Value total = loadAt(totals, ofVector(v), f32, lanes);
+    Value factor = memory.load(factors, ofVector(v), f32, lanes);
+    Value total = memory.load(totals, ofVector(v), f32, lanes);
     total = arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, total, factor), ofBlock[v]);
-    storeAt(total, totals, ofVector(v), f32, lanes);
+    memory.store(total, totals, ofVector(v), f32, lanes);
   }
 }
 
 Value AttentionEmitter::inverseOfTotal(Value query, int64_t width) {
   Type f32 = b.getF32Type();
-  Value total = loadAt(totals, query, f32, width);
+  Value total = memory.load(totals, query, f32, width);
   Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, width));
   total = arith::SelectOp::create(b, loc, none, floatConstant(1.0, f32, width), total);
   return arith::DivFOp::create(b, loc, floatConstant(1.0, f32, width), total);
@@ -212,12 +212,12 @@ Value AttentionEmitter::inverseOfTotal(Value query, int64_t width) {
 /// Stores the result of a query, `row` times `inverse` where that is not null.
 void AttentionEmitter::storeRow(Value query, Value row, Value inverse) {
   vectorLoop(constant(valueDim), [&](Value c, int64_t w) {
-    Value x = loadAt(row, c, b.getF32Type(), w);
+    Value x = memory.load(row, c, b.getF32Type(), w);
     if (inverse)
       x = arith::MulFOp::create(b, loc, x, splat(inverse, w));
     Indices at{{batch}, {add(firstQuery, query)}, {head}, {c, true}};
-    for (const Storage &output : outputs)
-      store(x, output, at, w);
+    for (const Storage &output : function.outputs)
+      tensors.store(x, output, at, w);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "lib/Kernel/VectorMath.h"
 #include "lib/Target/CPU/AttentionEmitter.h"
 #include "lib/Target/CPU/KernelRoots.h"
+#include "lib/Target/CPU/TileEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -32,6 +33,7 @@ private:
   void addValues(Value firstKey, Value keyCount) override;
   void storeRows() override;
 
+  TileEmitter registerTiles{function};
   bool copyValues = false; ///< values are read from a padded copy of the block as f32
   Value panel, valueBlock;
 };
@@ -50,14 +52,15 @@ LogicalResult AttentionKernel::run() {
     return failure();
   // Values are read where they lie if a row is a whole number of f32 vectors.
   copyValues = paddedDim != valueDim || !value->elementType.isF32();
-  panel = scratch(headDim * kPanelWidth * 4);
-  valueBlock = copyValues ? scratch(config.keyBlock * paddedDim * 4) : Value();
-  return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { return attendTile(tile); });
+  panel = function.scratch(headDim * kPanelWidth * 4);
+  valueBlock = copyValues ? function.scratch(config.keyBlock * paddedDim * 4) : Value();
+  return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) { return attendTile(tile); });
 }
 
 void AttentionKernel::startTile() {
-  packTransposed(panel, base(*query, firstQuery, head), query->strides[1], query->elementType, constant(headDim),
-                 queryCount, floatConstant(root.getScale().convertToDouble(), b.getF32Type(), 1));
+  registerTiles.packTransposed(panel, base(*query, firstQuery, head), query->strides[1], query->elementType,
+                               constant(headDim), queryCount,
+                               floatConstant(root.getScale().convertToDouble(), b.getF32Type(), 1));
   startSums();
 }
 
@@ -73,9 +76,9 @@ void AttentionKernel::scoreKeys(Value firstKey, Value keyCount) {
     operands.bRow = width;
     operands.bType = f32;
     operands.depth = constant(headDim);
-    operands.out = offsetPointer(scores, mul(j, width), f32);
+    operands.out = memory.at(scores, mul(j, width), f32);
     operands.outRow = width;
-    emitTileRows(operands, min(sub(keyCount, j), constant(config.rows)), kPanelWidth);
+    registerTiles.emitTileRows(operands, min(sub(keyCount, j), constant(config.rows)), kPanelWidth);
   });
 }
 
@@ -88,9 +91,9 @@ void AttentionKernel::exponentiate(ArrayRef<Value> largest, Value keyCount) {
         SmallVector<Value> next;
         for (int64_t v = 0; v < vectors; ++v) {
           Value offset = add(mul(j, width), ofVector(v));
-          Value shifted = arith::SubFOp::create(b, loc, loadAt(scores, offset, f32, lanes), shifts[v]);
+          Value shifted = arith::SubFOp::create(b, loc, memory.load(scores, offset, f32, lanes), shifts[v]);
           Value e = emitExpNonPositive(b, loc, shifted);
-          storeAt(e, scores, offset, f32, lanes);
+          memory.store(e, scores, offset, f32, lanes);
           next.push_back(arith::AddFOp::create(b, loc, running[v], e));
         }
         return next;
@@ -103,11 +106,11 @@ void AttentionKernel::rescaleSums() {
   Type f32 = b.getF32Type();
   int64_t lanes = config.lanes;
   forLoop(constant(0), queryCount, constant(1), [&](Value q) {
-    Value factor = splat(loadAt(factors, q, f32, 1), lanes);
+    Value factor = splat(memory.load(factors, q, f32, 1), lanes);
     for (int64_t c = 0; c < paddedDim; c += lanes) {
       Value offset = add(mul(q, constant(paddedDim)), constant(c));
-      Value scaled = arith::MulFOp::create(b, loc, loadAt(sums, offset, f32, lanes), factor);
-      storeAt(scaled, sums, offset, f32, lanes);
+      Value scaled = arith::MulFOp::create(b, loc, memory.load(sums, offset, f32, lanes), factor);
+      memory.store(scaled, sums, offset, f32, lanes);
     }
   });
 }
@@ -118,13 +121,14 @@ void AttentionKernel::addValues(Value firstKey, Value keyCount) {
   ifThen(less(constant(0), firstKey), [&] { rescaleSums(); });
   Value values = base(*value, firstKey, keyHead), valueStride = value->strides[1];
   if (copyValues) {
-    packRows(valueBlock, values, valueStride, value->elementType, keyCount, constant(valueDim), paddedDim);
+    registerTiles.packRows(valueBlock, values, valueStride, value->elementType, keyCount, constant(valueDim),
+                           paddedDim);
     values = valueBlock;
     valueStride = constant(paddedDim);
   }
   forLoop(constant(0), queryCount, constant(config.rows), [&](Value q) {
     TileOperands operands;
-    operands.a = offsetPointer(scores, q, f32);
+    operands.a = memory.at(scores, q, f32);
     operands.aRow = constant(1);
     operands.aColumn = width;
     operands.aType = f32;
@@ -132,16 +136,16 @@ void AttentionKernel::addValues(Value firstKey, Value keyCount) {
     operands.bRow = valueStride;
     operands.bType = f32;
     operands.depth = keyCount;
-    operands.out = offsetPointer(sums, mul(q, constant(paddedDim)), f32);
+    operands.out = memory.at(sums, mul(q, constant(paddedDim)), f32);
     operands.outRow = constant(paddedDim);
     operands.accumulate = true;
-    emitTileRows(operands, min(sub(queryCount, q), constant(config.rows)), paddedDim);
+    registerTiles.emitTileRows(operands, min(sub(queryCount, q), constant(config.rows)), paddedDim);
   });
 }
 
 void AttentionKernel::storeRows() {
   forLoop(constant(0), queryCount, constant(1), [&](Value q) {
-    storeRow(q, offsetPointer(sums, mul(q, constant(paddedDim)), b.getF32Type()), inverseOfTotal(q, 1));
+    storeRow(q, memory.at(sums, mul(q, constant(paddedDim)), b.getF32Type()), inverseOfTotal(q, 1));
   });
 }
 

@@ -16,42 +16,44 @@ namespace intarsia::cpu {
 namespace {
 
 /// Stores rows of tokens into pages.
-class CacheAppendKernel final : public CacheEmitter {
+class CacheAppendKernel final : public KernelEmitter {
 public:
   CacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
-      : CacheEmitter(kernel, config), root(root) {}
+      : KernelEmitter(kernel, config), root(root) {}
 
 private:
   LogicalResult run() override;
-  void launch() override { cutTokens(root.getRows()); }
+  void launch() override { caches.cutTokens(root.getRows()); }
 
   LogicalResult storeRow(Value token, Value head, Value to, int64_t page, Value slot);
 
+  CacheEmitter caches{function, tensors};
   nn::CacheAppendOp root;
 };
 
 /// Stores rows of tokens into the tails of their sequences, where pages are gathered before they are quantized.
-class TailAppendKernel final : public CacheEmitter {
+class TailAppendKernel final : public KernelEmitter {
 public:
   TailAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
-      : CacheEmitter(kernel, config), root(root) {}
+      : KernelEmitter(kernel, config), root(root) {}
 
 private:
   LogicalResult run() override;
-  void launch() override { cutTokens(root.getRows()); }
+  void launch() override { caches.cutTokens(root.getRows()); }
 
+  CacheEmitter caches{function, tensors};
   nn::CacheAppendOp root;
 };
 
 /// Quantizes rows of tokens: each row, or a page with its last token.
-class CacheAppendQuantizedKernel final : public CacheEmitter {
+class CacheAppendQuantizedKernel final : public KernelEmitter {
 public:
   CacheAppendQuantizedKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
-      : CacheEmitter(kernel, config), root(root) {}
+      : KernelEmitter(kernel, config), root(root) {}
 
 private:
   LogicalResult run() override;
-  void launch() override { cutTokens(root.getRows()); }
+  void launch() override { caches.cutTokens(root.getRows()); }
 
   struct Token {
     Value row; ///< of the call
@@ -63,6 +65,7 @@ private:
   LogicalResult quantizePage(const TokenIndices &indices, const Token &token, Value valuesOfPage,
                              Value parametersOfPage, Value head);
 
+  CacheEmitter caches{function, tensors};
   nn::CacheAppendOp root;
   std::optional<Storage> values, parameters, tail;
   int64_t page = 0, bits = 0, features = 0, rowBytes = 0;
@@ -81,20 +84,20 @@ Emitter makeCacheAppendKernel(rt::KernelOp kernel, Operation *root, const TileCo
 }
 
 LogicalResult CacheAppendKernel::run() {
-  std::optional<Storage> cache = view(root.getCache()[0]);
-  if (!cache || yielded(0) != root.getNewCache()[0] || kernel.getResultTypes().size() != 1)
-    return unsupported(root, "the cache is computed in the same kernel, or is not its one result");
+  std::optional<Storage> cache = tensors.view(root.getCache()[0]);
+  if (!cache || function.yielded(0) != root.getNewCache()[0] || kernel.getResultTypes().size() != 1)
+    return function.refuse(root, "the cache is computed in the same kernel, or is not its one result");
   if (root.getFormat().isOpen())
-    return unsupported(root, "its pages have no size yet");
+    return function.refuse(root, "its pages have no size yet");
   auto rowsType = cast<RankedTensorType>(root.getRows().getType());
   int64_t heads = rowsType.getDimSize(1), page = root.getFormat().getPage();
-  return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
-    FailureOr<TokenIndex> at = indexOfToken(root.getPositions(), root.getSequences(), token);
+  return caches.forTokens(root.getRows(), [&](Value token) -> LogicalResult {
+    FailureOr<TokenIndex> at = caches.indexOfToken(root.getPositions(), root.getSequences(), token);
     if (failed(at))
       return failure();
     Value slot = rem(at->position, constant(page)), pageIndex = div(at->position, constant(page));
     return forLoop(constant(0), constant(heads), constant(1), [&](Value head) -> LogicalResult {
-      Element to = pageOf(*cache, root.getPageTable(), at->sequence, pageIndex, head);
+      Element to = caches.pageOf(*cache, root.getPageTable(), at->sequence, pageIndex, head);
       return failed(to) ? failure() : storeRow(token, head, *to, page, slot);
     });
   });
@@ -104,40 +107,40 @@ LogicalResult CacheAppendKernel::run() {
 LogicalResult CacheAppendKernel::storeRow(Value token, Value head, Value to, int64_t page, Value slot) {
   Type element = root.getFormat().getElement();
   if (root.getFormat().getTransposed())
-    return storeColumn(root.getRows(), token, head, to, page, slot, element, element);
+    return caches.storeColumn(root.getRows(), token, head, to, page, slot, element, element);
   int64_t features = cast<RankedTensorType>(root.getRows().getType()).getDimSize(2);
   return vectorLoop(constant(features), [&](Value feature, int64_t width) -> LogicalResult {
-    Element row = evaluate(root.getRows(), {Index{token}, Index{head}, Index{feature, true}}, width);
+    Element row = tensors.evaluate(root.getRows(), {Index{token}, Index{head}, Index{feature, true}}, width);
     if (succeeded(row))
-      storeAt(*row, to, add(mul(slot, constant(features)), feature), element, width);
+      memory.store(*row, to, add(mul(slot, constant(features)), feature), element, width);
     return row;
   });
 }
 
 LogicalResult TailAppendKernel::run() {
-  std::optional<Storage> tail = view(root.getCache()[0]);
-  if (!tail || yielded(0) != root.getNewCache()[0] || kernel.getResultTypes().size() != 1)
-    return unsupported(root, "the tail is computed in the same kernel, or is not its one result");
+  std::optional<Storage> tail = tensors.view(root.getCache()[0]);
+  if (!tail || function.yielded(0) != root.getNewCache()[0] || kernel.getResultTypes().size() != 1)
+    return function.refuse(root, "the tail is computed in the same kernel, or is not its one result");
   if (!root.getFormat().getTransposed())
-    return unsupported(root, "its tail is not transposed");
+    return function.refuse(root, "its tail is not transposed");
   auto type = cast<RankedTensorType>(root.getCache()[0].getType());
   int64_t heads = type.getDimSize(1), page = root.getFormat().getPage();
-  TokenIndices indices{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
-  return forTokens(root.getRows(), [&](Value token) -> LogicalResult {
-    FailureOr<TokenIndex> at = indexOfToken(root.getPositions(), root.getSequences(), token);
+  TokenIndices indices{root.getPositions(), root.getSequences(), function.sizeOf(root.getRows(), 0)};
+  return caches.forTokens(root.getRows(), [&](Value token) -> LogicalResult {
+    FailureOr<TokenIndex> at = caches.indexOfToken(root.getPositions(), root.getSequences(), token);
     if (failed(at))
       return failure();
     Value slot = rem(at->position, constant(page)), left = sub(constant(page), slot);
     auto storeHeads = [&] {
       return forLoop(constant(0), constant(heads), constant(1), [&](Value head) {
-        Value panel = offsetPointer(
-            tail->pointer, add(mul(at->sequence, tail->strides[0]), mul(head, tail->strides[1])), tail->elementType);
-        return storeColumn(root.getRows(), token, head, panel, page, slot, tail->elementType, tail->elementType);
+        Value panel = memory.at(tail->pointer, add(mul(at->sequence, tail->strides[0]), mul(head, tail->strides[1])),
+                                tail->elementType);
+        return caches.storeColumn(root.getRows(), token, head, panel, page, slot, tail->elementType, tail->elementType);
       });
     };
     // Rows of a page that ends in this call are of no use any more.
     Value next = add(token, left);
-    Element isEnded = isTokenAt(indices, next, at->sequence, add(at->position, left));
+    Element isEnded = caches.isTokenAt(indices, next, at->sequence, add(at->position, left));
     if (failed(isEnded))
       return failure();
     return ifThen(*isEnded, [] { return success(); }, storeHeads);
@@ -146,18 +149,18 @@ LogicalResult TailAppendKernel::run() {
 
 LogicalResult CacheAppendQuantizedKernel::findOperands() {
   nn::CacheFormatAttr format = root.getFormat();
-  values = view(root.getCache()[0]);
-  parameters = view(root.getCache()[1]);
+  values = tensors.view(root.getCache()[0]);
+  parameters = tensors.view(root.getCache()[1]);
   if (format.hasTail())
-    tail = view(root.getCache()[2]);
+    tail = tensors.view(root.getCache()[2]);
   if (!values || !parameters || (format.hasTail() && !tail) || kernel.getResultTypes().size() != 2 ||
-      yielded(0) != root.getNewCache()[0] || yielded(1) != root.getNewCache()[1])
-    return unsupported(root, "a cache is computed in the same kernel, or its values and parameters are not the "
-                             "kernel's two results");
+      function.yielded(0) != root.getNewCache()[0] || function.yielded(1) != root.getNewCache()[1])
+    return function.refuse(root, "a cache is computed in the same kernel, or its values and parameters are not the "
+                                 "kernel's two results");
   page = format.getPage();
   bits = format.getBits();
   if (format.hasTail() && (page != kPanelWidth || !format.getTransposed()))
-    return unsupported(root, "its pages do not have " + Twine(kPanelWidth) + " slots, transposed");
+    return function.refuse(root, "its pages do not have " + Twine(kPanelWidth) + " slots, transposed");
   features = cast<RankedTensorType>(root.getRows().getType()).getDimSize(2);
   rowBytes = cast<RankedTensorType>(root.getCache()[0].getType()).getDimSize(3);
   return success();
@@ -167,24 +170,24 @@ LogicalResult CacheAppendQuantizedKernel::run() {
   if (failed(findOperands()))
     return failure();
   int64_t heads = cast<RankedTensorType>(root.getRows().getType()).getDimSize(1);
-  group = scratch((tail ? features * page : features) * 4);
-  TokenIndices indices{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
-  FailureOr<PageTurn> made = makeTurn(root.getFrequencies(), root.getInterleaved());
+  group = function.scratch((tail ? features * page : features) * 4);
+  TokenIndices indices{root.getPositions(), root.getSequences(), function.sizeOf(root.getRows(), 0)};
+  FailureOr<PageTurn> made = caches.makeTurn(root.getFrequencies(), root.getInterleaved());
   if (failed(made))
     return failure();
   turn = *made;
-  return forTokens(root.getRows(), [&](Value row) -> LogicalResult {
-    FailureOr<TokenIndex> at = indexOfToken(root.getPositions(), root.getSequences(), row);
+  return caches.forTokens(root.getRows(), [&](Value row) -> LogicalResult {
+    FailureOr<TokenIndex> at = caches.indexOfToken(root.getPositions(), root.getSequences(), row);
     if (failed(at))
       return failure();
     Value slot = rem(at->position, constant(page)), pageIndex = div(at->position, constant(page));
     Token token{row, *at, slot};
     auto quantizeHeads = [&] {
       return forLoop(constant(0), constant(heads), constant(1), [&](Value head) -> LogicalResult {
-        Element valuesOfPage = pageOf(*values, root.getPageTable(), at->sequence, pageIndex, head);
+        Element valuesOfPage = caches.pageOf(*values, root.getPageTable(), at->sequence, pageIndex, head);
         if (failed(valuesOfPage))
           return failure();
-        Element parametersOfPage = pageOf(*parameters, root.getPageTable(), at->sequence, pageIndex, head);
+        Element parametersOfPage = caches.pageOf(*parameters, root.getPageTable(), at->sequence, pageIndex, head);
         if (failed(parametersOfPage))
           return failure();
         return tail ? quantizePage(indices, token, *valuesOfPage, *parametersOfPage, head)
@@ -202,15 +205,16 @@ LogicalResult CacheAppendQuantizedKernel::run() {
 LogicalResult CacheAppendQuantizedKernel::quantizeRow(const Token &token, Value valuesOfPage, Value parametersOfPage,
                                                       Value head) {
   LogicalResult copied = vectorLoop(constant(features), [&](Value f, int64_t width) -> LogicalResult {
-    Element row = evaluate(root.getRows(), {Index{token.row}, Index{head}, Index{f, true}}, width);
+    Element row = tensors.evaluate(root.getRows(), {Index{token.row}, Index{head}, Index{f, true}}, width);
     if (succeeded(row))
-      storeAt(*row, group, f, b.getF32Type(), width);
+      memory.store(*row, group, f, b.getF32Type(), width);
     return row;
   });
   if (failed(copied))
     return failure();
-  quantizeGroup(group, features, bits, offsetPointer(valuesOfPage, mul(token.slot, constant(rowBytes)), b.getI8Type()),
-                parametersOfPage, token.slot, add(token.slot, constant(page)));
+  caches.quantizeGroup(group, features, bits,
+                       memory.at(valuesOfPage, mul(token.slot, constant(rowBytes)), b.getI8Type()), parametersOfPage,
+                       token.slot, add(token.slot, constant(page)));
   return success();
 }
 
@@ -218,15 +222,15 @@ LogicalResult CacheAppendQuantizedKernel::quantizeRow(const Token &token, Value 
 LogicalResult CacheAppendQuantizedKernel::quantizePage(const TokenIndices &indices, const Token &token,
                                                        Value valuesOfPage, Value parametersOfPage, Value head) {
   Value base = sub(token.at.position, token.slot), firstRow = sub(token.row, token.slot);
-  if (failed(
-          gatherPage(group, *tail, root.getRows(), indices, token.at.sequence, head, base, firstRow, constant(page))))
+  if (failed(caches.gatherPage(group, *tail, root.getRows(), indices, token.at.sequence, head, base, firstRow,
+                               constant(page))))
     return failure();
-  if (turn.cosines && failed(turnPage(group, turn, base, /*back=*/true)))
+  if (turn.cosines && failed(caches.turnPage(group, turn, base, /*back=*/true)))
     return failure();
   forLoop(constant(0), constant(features), constant(1), [&](Value f) {
-    quantizeGroup(offsetPointer(group, mul(f, constant(page)), b.getF32Type()), page, bits,
-                  offsetPointer(valuesOfPage, mul(f, constant(rowBytes)), b.getI8Type()), parametersOfPage, f,
-                  add(f, constant(features)));
+    caches.quantizeGroup(memory.at(group, mul(f, constant(page)), b.getF32Type()), page, bits,
+                         memory.at(valuesOfPage, mul(f, constant(rowBytes)), b.getI8Type()), parametersOfPage, f,
+                         add(f, constant(features)));
   });
   return success();
 }

@@ -15,35 +15,34 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 Element CacheEmitter::pageOf(const Storage &cache, Value pageTable, Value sequence, Value pageIndex, Value head) {
-  Element page = integerAt(pageTable, {Index{sequence}, Index{pageIndex}});
+  Element page = tensors.integerAt(pageTable, {Index{sequence}, Index{pageIndex}});
   if (failed(page))
     return failure();
-  return offsetPointer(cache.pointer, add(mul(*page, cache.strides[0]), mul(head, cache.strides[1])),
-                       cache.elementType);
+  return memory.at(cache.pointer, add(mul(*page, cache.strides[0]), mul(head, cache.strides[1])), cache.elementType);
 }
 
-FailureOr<CacheEmitter::TokenIndex> CacheEmitter::indexOfToken(Value positions, Value sequences, Value token) {
-  Element position = integerAt(positions, {Index{token}});
+FailureOr<TokenIndex> CacheEmitter::indexOfToken(Value positions, Value sequences, Value token) {
+  Element position = tensors.integerAt(positions, {Index{token}});
   if (failed(position))
     return failure();
-  Element sequence = integerAt(sequences, {Index{token}});
+  Element sequence = tensors.integerAt(sequences, {Index{token}});
   if (failed(sequence))
     return failure();
   return TokenIndex{*position, *sequence};
 }
 
 void CacheEmitter::cutTokens(Value rows) {
-  Value tokens = size(sizes.of(rows)[0]);
-  Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(1));
-  setLaunchValue(kTokensPerTile, perTile);
-  setLaunchValue(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
+  Value tokens = function.sizeOf(rows, 0);
+  Value perTile = max(ceilDiv(tokens, mul(function.threads, constant(kTilesPerThread))), constant(1));
+  function.setSlot(kTokensPerTile, perTile);
+  function.setSlot(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
 }
 
 LogicalResult CacheEmitter::forTokens(Value rows, function_ref<LogicalResult(Value)> body) {
-  Value tokens = size(sizes.of(rows)[0]);
-  Value perTile = launchValue(kTokensPerTile);
-  Value begin = mul(tileBegin, perTile);
-  return forLoop(begin, min(mul(tileEnd, perTile), tokens), constant(1), body);
+  Value tokens = function.sizeOf(rows, 0);
+  Value perTile = function.slot(kTokensPerTile);
+  Value begin = mul(function.tileBegin, perTile);
+  return forLoop(begin, min(mul(function.tileEnd, perTile), tokens), constant(1), body);
 }
 
 Element CacheEmitter::isTokenAt(const TokenIndices &indices, Value row, Value sequence, Value position) {
@@ -51,11 +50,11 @@ Element CacheEmitter::isTokenAt(const TokenIndices &indices, Value row, Value se
       b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, constant(0)), less(row, indices.tokens));
   Value some = max(min(row, sub(indices.tokens, constant(1))), constant(0));
   auto equal = [&](Value x, Value y) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y); };
-  Element ownSequence = integerAt(indices.sequences, {Index{some}});
+  Element ownSequence = tensors.integerAt(indices.sequences, {Index{some}});
   if (failed(ownSequence))
     return failure();
   Value isSequence = equal(*ownSequence, sequence);
-  Element ownPosition = integerAt(indices.positions, {Index{some}});
+  Element ownPosition = tensors.integerAt(indices.positions, {Index{some}});
   if (failed(ownPosition))
     return failure();
   Value same = arith::AndIOp::create(b, loc, isSequence, equal(*ownPosition, position));
@@ -66,20 +65,20 @@ LogicalResult CacheEmitter::storeColumn(Value rows, Value row, Value head, Value
                                         Type rounded, Type stored) {
   int64_t features = cast<RankedTensorType>(rows.getType()).getDimSize(2);
   return vectorLoop(constant(features), [&](Value feature, int64_t width) -> LogicalResult {
-    Element element = evaluate(rows, {Index{row}, Index{head}, Index{feature, true}}, width);
+    Element element = tensors.evaluate(rows, {Index{row}, Index{head}, Index{feature, true}}, width);
     if (failed(element))
       return failure();
     Value x = *element;
     if (isa<Float8E4M3FNType>(rounded))
-      x = narrowE4M3(x, width);
+      x = memory.narrowE4M3(x, width);
     else if (!rounded.isF32())
-      x = narrow(x, rounded, width);
+      x = memory.narrow(x, rounded, width);
     if (stored != rounded)
-      x = widen(x, stored, width);
+      x = memory.widen(x, stored, width);
     for (int64_t lane = 0; lane < width; ++lane) {
       Value value = width == 1 ? x : vector::ExtractOp::create(b, loc, x, lane).getResult();
       Value offset = add(mul(add(feature, constant(lane)), constant(page)), slot);
-      LLVM::StoreOp::create(b, loc, value, offsetPointer(panel, offset, stored), stored.getIntOrFloatBitWidth() / 8);
+      LLVM::StoreOp::create(b, loc, value, memory.at(panel, offset, stored), stored.getIntOrFloatBitWidth() / 8);
     }
     return success();
   });
@@ -96,10 +95,10 @@ LogicalResult CacheEmitter::gatherPage(Value panel, const Storage &tail, Value r
   ifThen(
       *beginsHere, [] {},
       [&] {
-        Value from = offsetPointer(tail.pointer, add(mul(sequence, tail.strides[0]), mul(head, tail.strides[1])),
-                                   tail.elementType);
+        Value from =
+            memory.at(tail.pointer, add(mul(sequence, tail.strides[0]), mul(head, tail.strides[1])), tail.elementType);
         forLoop(constant(0), constant(features * page), constant(config.lanes), [&](Value i) {
-          storeAt(loadAt(from, i, tail.elementType, config.lanes), panel, i, f32, config.lanes);
+          memory.store(memory.load(from, i, tail.elementType, config.lanes), panel, i, f32, config.lanes);
         });
       });
   return forLoop(constant(0), slots, constant(1), [&](Value slot) -> LogicalResult {
@@ -113,20 +112,20 @@ LogicalResult CacheEmitter::gatherPage(Value panel, const Storage &tail, Value r
 
 //===-- Unrotated keys ------------------------------------------------------------------------------------------===//
 
-FailureOr<CacheEmitter::PageTurn> CacheEmitter::makeTurn(Value frequencies, bool interleaved) {
+FailureOr<PageTurn> CacheEmitter::makeTurn(Value frequencies, bool interleaved) {
   if (!frequencies)
     return PageTurn();
   int64_t pairs = cast<RankedTensorType>(frequencies.getType()).getDimSize(0), page = kPanelWidth, lanes = config.lanes;
   Type f32 = b.getF32Type();
-  PageTurn turn{scratch(pairs * page * 4),
-                scratch(pairs * page * 4),
-                scratch(pairs * 4),
-                scratch(pairs * 4),
+  PageTurn turn{function.scratch(pairs * page * 4),
+                function.scratch(pairs * page * 4),
+                function.scratch(pairs * 4),
+                function.scratch(pairs * 4),
                 frequencies,
                 pairs,
                 interleaved};
   LogicalResult made = forLoop(constant(0), constant(pairs), constant(1), [&](Value pair) -> LogicalResult {
-    Element frequency = evaluate(frequencies, {Index{pair}}, 1);
+    Element frequency = tensors.evaluate(frequencies, {Index{pair}}, 1);
     if (failed(frequency))
       return failure();
     for (int64_t first = 0; first < page; first += lanes) {
@@ -137,8 +136,8 @@ FailureOr<CacheEmitter::PageTurn> CacheEmitter::makeTurn(Value frequencies, bool
           b, loc, DenseElementsAttr::get(VectorType::get({lanes}, f32), ArrayRef<float>(slots)));
       Value angle = arith::MulFOp::create(b, loc, slotsOfVector, splat(*frequency, lanes));
       Value at = add(mul(pair, constant(page)), constant(first));
-      storeAt(kernel::emitCos(b, loc, angle), turn.cosines, at, f32, lanes);
-      storeAt(kernel::emitSin(b, loc, angle), turn.sines, at, f32, lanes);
+      memory.store(kernel::emitCos(b, loc, angle), turn.cosines, at, f32, lanes);
+      memory.store(kernel::emitSin(b, loc, angle), turn.sines, at, f32, lanes);
     }
     return success();
   });
@@ -152,12 +151,12 @@ LogicalResult CacheEmitter::turnPage(Value panel, const PageTurn &turn, Value ba
   Type f32 = b.getF32Type();
   Value position = arith::SIToFPOp::create(b, loc, f32, base);
   LogicalResult first = vectorLoop(constant(turn.pairs), [&](Value pair, int64_t width) -> LogicalResult {
-    Element frequency = evaluate(turn.frequencies, {Index{pair, true}}, width);
+    Element frequency = tensors.evaluate(turn.frequencies, {Index{pair, true}}, width);
     if (failed(frequency))
       return failure();
     Value angle = arith::MulFOp::create(b, loc, *frequency, splat(position, width));
-    storeAt(kernel::emitCos(b, loc, angle), turn.firstCosines, pair, f32, width);
-    storeAt(kernel::emitSin(b, loc, angle), turn.firstSines, pair, f32, width);
+    memory.store(kernel::emitCos(b, loc, angle), turn.firstCosines, pair, f32, width);
+    memory.store(kernel::emitSin(b, loc, angle), turn.firstSines, pair, f32, width);
     return success();
   });
   if (failed(first))
@@ -168,19 +167,20 @@ LogicalResult CacheEmitter::turnPage(Value panel, const PageTurn &turn, Value ba
   forLoop(constant(0), constant(turn.pairs), constant(1), [&](Value pair) {
     Value even = turn.interleaved ? mul(pair, constant(2)) : pair;
     Value odd = add(even, constant(turn.interleaved ? 1 : turn.pairs));
-    Value firstCosine = splat(loadAt(turn.firstCosines, pair, f32, 1), lanes);
-    Value firstSine = splat(loadAt(turn.firstSines, pair, f32, 1), lanes);
+    Value firstCosine = splat(memory.load(turn.firstCosines, pair, f32, 1), lanes);
+    Value firstSine = splat(memory.load(turn.firstSines, pair, f32, 1), lanes);
     for (int64_t slot = 0; slot < page; slot += lanes) {
       auto at = [&](Value row) { return add(mul(row, constant(page)), constant(slot)); };
-      Value x = loadAt(panel, at(even), f32, lanes), y = loadAt(panel, at(odd), f32, lanes);
-      Value ownCosine = loadAt(turn.cosines, at(pair), f32, lanes), ownSine = loadAt(turn.sines, at(pair), f32, lanes);
+      Value x = memory.load(panel, at(even), f32, lanes), y = memory.load(panel, at(odd), f32, lanes);
+      Value ownCosine = memory.load(turn.cosines, at(pair), f32, lanes),
+            ownSine = memory.load(turn.sines, at(pair), f32, lanes);
       // The sum of two angles: that of the page's first position, and that of the slot.
       Value cosine = minus(times(firstCosine, ownCosine), times(firstSine, ownSine));
       Value sine = plus(times(firstSine, ownCosine), times(firstCosine, ownSine));
       if (back)
         sine = arith::NegFOp::create(b, loc, sine);
-      storeAt(minus(times(x, cosine), times(y, sine)), panel, at(even), f32, lanes);
-      storeAt(plus(times(y, cosine), times(x, sine)), panel, at(odd), f32, lanes);
+      memory.store(minus(times(x, cosine), times(y, sine)), panel, at(even), f32, lanes);
+      memory.store(plus(times(y, cosine), times(x, sine)), panel, at(odd), f32, lanes);
     }
   });
   return success();

@@ -8,31 +8,40 @@
 #define INTARSIA_LIB_TARGET_CPU_CACHEEMITTER_H
 
 #include "intarsia/module_abi.h"
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/FunctionEmitter.h"
 
 namespace intarsia::cpu {
 
-/// The base of kernels around a cache. Quantized values are laid out as #nn.cache_format says.
-class CacheEmitter : public KernelEmitter {
-public:
-  using KernelEmitter::KernelEmitter;
+/// The slots of the tokens of a call.
+struct TokenIndices {
+  mlir::Value positions, sequences; ///< tensors [tokens]
+  mlir::Value tokens;               ///< how many, i64
+};
 
-protected:
+/// The slot of one token.
+struct TokenIndex {
+  mlir::Value position, sequence; ///< i64
+};
+
+/// How keys of a page are turned with their positions: cosines and sines [pairs, page] of f32 for slots, [pairs] for
+/// the first position of a page. No `cosines`: not at all.
+struct PageTurn {
+  mlir::Value cosines, sines, firstCosines, firstSines, frequencies;
+  int64_t pairs = 0;
+  bool interleaved = false;
+};
+
+/// What kernels around a cache share. Quantized values are laid out as #nn.cache_format says.
+class CacheEmitter : public LoopEmitter {
+public:
+  CacheEmitter(FunctionEmitter &function, TensorEmitter &tensors)
+      : LoopEmitter(function), config(function.config), function(function), memory(function), tensors(tensors) {}
+
   /// Slot of all launches: how many tokens a tile handles.
   enum { kTokensPerTile = ITX_PLAN_PRIVATE };
   /// Tiles per thread, so that a thread that is held up does not hold up the others.
   static constexpr int64_t kTilesPerThread = 4;
 
-  /// The slots of the tokens of a call.
-  struct TokenIndices {
-    mlir::Value positions, sequences; ///< tensors [tokens]
-    mlir::Value tokens;               ///< how many, i64
-  };
-
-  /// The slot of one token.
-  struct TokenIndex {
-    mlir::Value position, sequence; ///< i64
-  };
   mlir::FailureOr<TokenIndex> indexOfToken(mlir::Value positions, mlir::Value sequences, mlir::Value token);
 
   /// Cuts the tokens of an append, the first dimension of `rows`, into tiles.
@@ -53,13 +62,6 @@ protected:
   mlir::LogicalResult gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenIndices &indices,
                                  mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow,
                                  mlir::Value slots);
-  /// How keys of a page are turned with their positions: cosines and sines [pairs, page] of f32 for slots, [pairs] for
-  /// the first position of a page. No `cosines`: not at all.
-  struct PageTurn {
-    mlir::Value cosines, sines, firstCosines, firstSines, frequencies;
-    int64_t pairs = 0;
-    bool interleaved = false;
-  };
   /// Computes what keys are turned by, once for all tiles. `frequencies` may be null: keys are not turned.
   mlir::FailureOr<PageTurn> makeTurn(mlir::Value frequencies, bool interleaved);
   /// Turns the keys of a panel [features, page] of f32, the first of which has the position `base`, or turns them
@@ -85,6 +87,11 @@ private:
   mlir::Value larger(mlir::Value x, mlir::Value y);
   mlir::Value smaller(mlir::Value x, mlir::Value y);
   mlir::Value roundToEven(mlir::Value x, int64_t width);
+
+  const TileConfig &config;
+  FunctionEmitter &function;
+  MemoryEmitter memory;
+  TensorEmitter &tensors;
 };
 
 } // namespace intarsia::cpu

@@ -70,23 +70,23 @@ Emitter makeCachedAttentionKernel(rt::KernelOp kernel, Operation *root, const Ti
 }
 
 void CachedAttentionKernel::launch() {
-  Value tokens = size(sizes.of(root.getQuery())[0]);
-  Value wanted = ceilDiv(mul(tokens, constant(keyHeads)), mul(threads, constant(kTilesPerThread)));
+  Value tokens = function.sizeOf(root.getQuery(), 0);
+  Value wanted = ceilDiv(mul(tokens, constant(keyHeads)), mul(function.threads, constant(caches.kTilesPerThread)));
   Value perTile = max(min(wanted, constant(maximalTokens)), constant(1));
-  setLaunchValue(kTokensPerTile, perTile);
-  setLaunchValue(ITX_PLAN_TILES, mul(ceilDiv(tokens, perTile), constant(keyHeads)));
+  function.setSlot(CacheEmitter::kTokensPerTile, perTile);
+  function.setSlot(ITX_PLAN_TILES, mul(ceilDiv(tokens, perTile), constant(keyHeads)));
 }
 
 LogicalResult CachedAttentionKernel::run() {
-  Value tokens = size(sizes.of(root.getQuery())[0]);
-  if (failed(checkLayout()) || failed(storesOnly(root)) || failed(findOperands()))
+  Value tokens = function.sizeOf(root.getQuery(), 0);
+  if (failed(checkLayout()) || failed(function.storesOnly(root)) || failed(findOperands()))
     return failure();
   if (failed(makeRoom()))
     return failure();
   indices = {root.getPositions(), root.getSequences(), tokens};
-  Value perTile = launchValue(kTokensPerTile);
+  Value perTile = function.slot(CacheEmitter::kTokensPerTile);
   makeConstants();
-  return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
+  return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) {
     head = rem(tile, constant(keyHeads));
     Value begin = mul(div(tile, constant(keyHeads)), perTile);
     return emitRuns(begin, min(add(begin, perTile), tokens));
@@ -95,17 +95,17 @@ LogicalResult CachedAttentionKernel::run() {
 
 LogicalResult CachedAttentionKernel::makeRoom() {
   makeRoomForScores();
-  sums = scratch(maximalRows * paddedDim * 4);
-  valueBlock = copyValues ? scratch(page * paddedDim * 4) : Value();
-  maxima = scratch(maximalRows * 4);
-  totals = scratch(maximalRows * 4);
+  sums = function.scratch(maximalRows * paddedDim * 4);
+  valueBlock = copyValues ? function.scratch(page * paddedDim * 4) : Value();
+  maxima = function.scratch(maximalRows * 4);
+  totals = function.scratch(maximalRows * 4);
   if (quantizedKeys && failed(makeRoomForQuantizedKeys()))
     return failure();
   if (!quantizedValues)
     return success();
-  valueScales = scratch(blockKeys * 4);
-  valueZeros = scratch(blockKeys * 4);
-  offsets = scratch(maximalRows * 4);
+  valueScales = function.scratch(blockKeys * 4);
+  valueZeros = function.scratch(blockKeys * 4);
+  offsets = function.scratch(maximalRows * 4);
   return success();
 }
 
@@ -124,7 +124,7 @@ void CachedAttentionKernel::makeConstants() {
 /// Emits the runs of tokens [begin, end) of a tile.
 LogicalResult CachedAttentionKernel::emitRuns(Value begin, Value end) {
   return forLoop(begin, end, constant(1), [&](Value token) -> LogicalResult {
-    Element own = integerAt(root.getSequences(), {Index{token}});
+    Element own = tensors.integerAt(root.getSequences(), {Index{token}});
     if (failed(own))
       return failure();
     sequence = *own;
@@ -140,18 +140,18 @@ LogicalResult CachedAttentionKernel::emitRuns(Value begin, Value end) {
 
 /// Returns whether a token begins a run: it is the tile's first, or of another sequence than the one before.
 Element CachedAttentionKernel::beginsRun(Value token, Value begin) {
-  Element previous = integerAt(root.getSequences(), {Index{max(sub(token, constant(1)), begin)}});
+  Element previous = tensors.integerAt(root.getSequences(), {Index{max(sub(token, constant(1)), begin)}});
   if (failed(previous))
     return failure();
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, token, begin);
   Value isOther = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, sequence, *previous);
-  Element own = integerAt(root.getPositions(), {Index{token}});
+  Element own = tensors.integerAt(root.getPositions(), {Index{token}});
   if (failed(own))
     return failure();
   position = *own;
   if (quantizedKeys) {
     // The part of a page that a token sees depends on its position, so the positions of a run are consecutive.
-    Element before = integerAt(root.getPositions(), {Index{max(sub(token, constant(1)), begin)}});
+    Element before = tensors.integerAt(root.getPositions(), {Index{max(sub(token, constant(1)), begin)}});
     if (failed(before))
       return failure();
     Value skips = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, position, add(*before, constant(1)));
@@ -165,13 +165,13 @@ Element CachedAttentionKernel::countRun(Value end) {
   Value one = constant(1);
   using Next = FailureOr<SmallVector<Value>>;
   Next counted = forLoop(first, end, constant(1), {constant(0), one}, [&](Value other, ValueRange running) -> Next {
-    Element itsSequence = integerAt(root.getSequences(), {Index{other}});
+    Element itsSequence = tensors.integerAt(root.getSequences(), {Index{other}});
     if (failed(itsSequence))
       return failure();
     Value same = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, sequence, *itsSequence);
     if (quantizedKeys) {
       Value expected = add(position, sub(other, first));
-      Element itsPosition = integerAt(root.getPositions(), {Index{other}});
+      Element itsPosition = tensors.integerAt(root.getPositions(), {Index{other}});
       if (failed(itsPosition))
         return failure();
       Value follows = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, expected, *itsPosition);
@@ -194,7 +194,7 @@ LogicalResult CachedAttentionKernel::emitRun(Value end) {
   rows = mul(count, constant(group));
   if (failed(startRows()))
     return failure();
-  Element own = integerAt(root.getPositions(), {Index{first}});
+  Element own = tensors.integerAt(root.getPositions(), {Index{first}});
   if (failed(own))
     return failure();
   firstPosition = *own;
@@ -237,25 +237,25 @@ LogicalResult CachedAttentionKernel::startRows() {
   Value scale = floatConstant(root.getScale().convertToDouble(), f32, 1);
   return forLoop(constant(0), rows, constant(1), [&](Value row) -> LogicalResult {
     LogicalResult scaled = vectorLoop(constant(headDim), [&](Value d, int64_t width) -> LogicalResult {
-      Element x = evaluate(root.getQuery(), {Index{tokenOf(row)}, Index{headOf(row)}, Index{d, true}}, width);
+      Element x = tensors.evaluate(root.getQuery(), {Index{tokenOf(row)}, Index{headOf(row)}, Index{d, true}}, width);
       if (failed(x))
         return failure();
-      storeAt(arith::MulFOp::create(b, loc, *x, splat(scale, width)), queries, add(mul(row, constant(headDim)), d), f32,
-              width);
+      memory.store(arith::MulFOp::create(b, loc, *x, splat(scale, width)), queries, add(mul(row, constant(headDim)), d),
+                   f32, width);
       return success();
     });
     if (failed(scaled))
       return failure();
     // A sink is a score that was seen before all others, with a value of zero.
-    Element sink = root.getSinks() ? evaluate(root.getSinks(), {Index{headOf(row)}}, 1) : Element(lowestScalar);
+    Element sink = root.getSinks() ? tensors.evaluate(root.getSinks(), {Index{headOf(row)}}, 1) : Element(lowestScalar);
     if (failed(sink))
       return failure();
-    storeAt(*sink, maxima, row, f32, 1);
-    storeAt(floatConstant(root.getSinks() ? 1.0 : 0.0, f32, 1), totals, row, f32, 1);
+    memory.store(*sink, maxima, row, f32, 1);
+    memory.store(floatConstant(root.getSinks() ? 1.0 : 0.0, f32, 1), totals, row, f32, 1);
     if (quantizedValues)
-      storeAt(zeroScalar, offsets, row, f32, 1);
+      memory.store(zeroScalar, offsets, row, f32, 1);
     forLoop(constant(0), constant(paddedDim), constant(lanes),
-            [&](Value d) { storeAt(zero, sums, add(mul(row, constant(paddedDim)), d), f32, lanes); });
+            [&](Value d) { memory.store(zero, sums, add(mul(row, constant(paddedDim)), d), f32, lanes); });
     return success();
   });
 }
@@ -265,7 +265,7 @@ FailureOr<std::pair<Value, Value>> CachedAttentionKernel::keysOfRun() {
   using Next = FailureOr<SmallVector<Value>>;
   Next seen = forLoop(constant(0), count, constant(1), {constant(0), constant(std::numeric_limits<int64_t>::max())},
                       [&](Value i, ValueRange running) -> Next {
-                        Element own = integerAt(root.getPositions(), {Index{add(first, i)}});
+                        Element own = tensors.integerAt(root.getPositions(), {Index{add(first, i)}});
                         if (failed(own))
                           return failure();
                         return SmallVector<Value>{max(running[0], add(*own, constant(1))), min(running[1], *own)};
@@ -287,21 +287,21 @@ LogicalResult CachedAttentionKernel::loadValueParameters(Value p) {
   Element from = pageAt(*valueParameters, add(firstPage, p));
   if (failed(from))
     return failure();
-  loadParameters(*from, page, valueFormat.getBits(), sub(keyCount, at), offsetPointer(valueScales, at, f32),
-                 offsetPointer(valueZeros, at, f32));
+  caches.loadParameters(*from, page, valueFormat.getBits(), sub(keyCount, at), memory.at(valueScales, at, f32),
+                        memory.at(valueZeros, at, f32));
   return success();
 }
 
 /// Makes exponentials of a row's scores of a block, and brings the row's maximum, total and sums up to date.
 LogicalResult CachedAttentionKernel::sumUp(Value row, Value firstKey) {
   Type f32 = b.getF32Type();
-  Element own = integerAt(root.getPositions(), {Index{tokenOf(row)}});
+  Element own = tensors.integerAt(root.getPositions(), {Index{tokenOf(row)}});
   if (failed(own))
     return failure();
   Value last = splat(sub(*own, blockKey), lanes);
   Value begin = mul(row, constant(blockKeys)), slots = mul(pages, constant(page));
   Value largest = hideAndMaximize(begin, slots, *own, last);
-  Value before = loadAt(maxima, row, f32, 1);
+  Value before = memory.load(maxima, row, f32, 1);
   // NaN need not come through here: it comes through the exponentials.
   Value maximum = arith::MaximumFOp::create(b, loc, before, horizontal(vector::CombiningKind::MAXNUMF, largest));
   // A row that has seen nothing yet keeps -inf; subtracting 0 instead keeps its exponentials at zero.
@@ -309,20 +309,20 @@ LogicalResult CachedAttentionKernel::sumUp(Value row, Value firstKey) {
   Value shift = arith::SelectOp::create(b, loc, none, zeroScalar, maximum);
   Value factor = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, before, shift));
   SmallVector<Value> blockTotals = exponentiate(begin, slots, shift);
-  Value total = arith::MulFOp::create(b, loc, loadAt(totals, row, f32, 1), factor);
+  Value total = arith::MulFOp::create(b, loc, memory.load(totals, row, f32, 1), factor);
   total = arith::AddFOp::create(b, loc, total, horizontal(vector::CombiningKind::ADD, blockTotals[0]));
   if (quantizedValues) {
-    Value offset = arith::MulFOp::create(b, loc, loadAt(offsets, row, f32, 1), factor);
+    Value offset = arith::MulFOp::create(b, loc, memory.load(offsets, row, f32, 1), factor);
     Value zeros = horizontal(vector::CombiningKind::ADD, blockTotals[1]);
-    storeAt(arith::SubFOp::create(b, loc, offset, zeros), offsets, row, f32, 1);
+    memory.store(arith::SubFOp::create(b, loc, offset, zeros), offsets, row, f32, 1);
   }
-  storeAt(maximum, maxima, row, f32, 1);
-  storeAt(total, totals, row, f32, 1);
+  memory.store(maximum, maxima, row, f32, 1);
+  memory.store(total, totals, row, f32, 1);
   ifThen(less(firstKey, blockKey), [&] {
     forLoop(constant(0), constant(paddedDim), constant(lanes), [&](Value d) {
       Value offset = add(mul(row, constant(paddedDim)), d);
-      Value sum = arith::MulFOp::create(b, loc, loadAt(sums, offset, f32, lanes), splat(factor, lanes));
-      storeAt(sum, sums, offset, f32, lanes);
+      Value sum = arith::MulFOp::create(b, loc, memory.load(sums, offset, f32, lanes), splat(factor, lanes));
+      memory.store(sum, sums, offset, f32, lanes);
     });
   });
   return success();
@@ -341,14 +341,14 @@ Value CachedAttentionKernel::hideAndMaximize(Value begin, Value slots, Value own
       visible = arith::AndIOp::create(b, loc, visible,
                                       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, index, before));
     }
-    Value score = loadAt(scores, add(begin, c), f32, lanes);
+    Value score = memory.load(scores, add(begin, c), f32, lanes);
     if (root.getSoftCap()) {
       double cap = root.getSoftCap()->convertToDouble();
       score = arith::MulFOp::create(b, loc, score, floatConstant(1.0 / cap, f32, lanes));
       score = arith::MulFOp::create(b, loc, emitTanh(b, loc, score), floatConstant(cap, f32, lanes));
     }
     score = arith::SelectOp::create(b, loc, visible, score, lowest);
-    storeAt(score, scores, add(begin, c), f32, lanes);
+    memory.store(score, scores, add(begin, c), f32, lanes);
     return SmallVector<Value>{arith::MaximumFOp::create(b, loc, running[0], score)};
   })[0];
 }
@@ -359,14 +359,14 @@ SmallVector<Value> CachedAttentionKernel::exponentiate(Value begin, Value slots,
   Type f32 = b.getF32Type();
   SmallVector<Value> blockTotals(quantizedValues ? 2 : 1, zero);
   return forLoop(constant(0), slots, constant(lanes), blockTotals, [&](Value c, ValueRange running) {
-    Value score = loadAt(scores, add(begin, c), f32, lanes);
+    Value score = memory.load(scores, add(begin, c), f32, lanes);
     Value e = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, score, splat(shift, lanes)));
     SmallVector<Value> next{arith::AddFOp::create(b, loc, running[0], e)};
     if (quantizedValues) {
-      e = arith::MulFOp::create(b, loc, e, loadAt(valueScales, c, f32, lanes));
-      next.push_back(vector::FMAOp::create(b, loc, e, loadAt(valueZeros, c, f32, lanes), running[1]));
+      e = arith::MulFOp::create(b, loc, e, memory.load(valueScales, c, f32, lanes));
+      next.push_back(vector::FMAOp::create(b, loc, e, memory.load(valueZeros, c, f32, lanes), running[1]));
     }
-    storeAt(e, scores, add(begin, c), f32, lanes);
+    memory.store(e, scores, add(begin, c), f32, lanes);
     return next;
   });
 }
@@ -375,18 +375,19 @@ SmallVector<Value> CachedAttentionKernel::exponentiate(Value begin, Value slots,
 void CachedAttentionKernel::copyValuePage(Value from, Value depth) {
   Type f32 = b.getF32Type();
   if (!quantizedValues) {
-    packRows(valueBlock, from, constant(valueDim), values->elementType, depth, constant(valueDim), paddedDim);
+    registerTiles.packRows(valueBlock, from, constant(valueDim), values->elementType, depth, constant(valueDim),
+                           paddedDim);
     return;
   }
   forLoop(constant(0), depth, constant(1), [&](Value slot) {
     Value begin = mul(slot, constant(paddedDim));
     vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
-      Value value = loadAt(from, add(mul(slot, constant(valueDim)), d), b.getI8Type(), width);
+      Value value = memory.load(from, add(mul(slot, constant(valueDim)), d), b.getI8Type(), width);
       value = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), value);
-      storeAt(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), value), valueBlock, add(begin, d), f32, width);
+      memory.store(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), value), valueBlock, add(begin, d), f32, width);
     });
     forLoop(constant(valueDim), constant(paddedDim), constant(1),
-            [&](Value d) { storeAt(zeroScalar, valueBlock, add(begin, d), f32, 1); });
+            [&](Value d) { memory.store(zeroScalar, valueBlock, add(begin, d), f32, 1); });
   });
 }
 
@@ -404,7 +405,7 @@ LogicalResult CachedAttentionKernel::addValues(Value p) {
   }
   forLoop(constant(0), rows, constant(config.rows), [&](Value row) {
     TileOperands operands;
-    operands.a = offsetPointer(scores, add(mul(row, constant(blockKeys)), mul(p, constant(page))), f32);
+    operands.a = memory.at(scores, add(mul(row, constant(blockKeys)), mul(p, constant(page))), f32);
     operands.aRow = constant(blockKeys);
     operands.aColumn = constant(1);
     operands.aType = f32;
@@ -414,10 +415,10 @@ LogicalResult CachedAttentionKernel::addValues(Value p) {
     operands.bType = copyValues ? f32 : values->elementType;
     operands.quantizedBits = readsQuantized ? valueFormat.getBits() : 0;
     operands.depth = depth;
-    operands.out = offsetPointer(sums, mul(row, constant(paddedDim)), f32);
+    operands.out = memory.at(sums, mul(row, constant(paddedDim)), f32);
     operands.outRow = constant(paddedDim);
     operands.accumulate = true;
-    emitTileRows(operands, min(sub(rows, row), constant(config.rows)), paddedDim);
+    registerTiles.emitTileRows(operands, min(sub(rows, row), constant(config.rows)), paddedDim);
   });
   return success();
 }
@@ -425,15 +426,15 @@ LogicalResult CachedAttentionKernel::addValues(Value p) {
 /// Divides a row's sums by its total and stores them.
 void CachedAttentionKernel::storeRow(Value row) {
   Type f32 = b.getF32Type();
-  Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), loadAt(totals, row, f32, 1));
+  Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), memory.load(totals, row, f32, 1));
   vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
-    Value x = loadAt(sums, add(mul(row, constant(paddedDim)), d), f32, width);
+    Value x = memory.load(sums, add(mul(row, constant(paddedDim)), d), f32, width);
     if (quantizedValues)
-      x = arith::AddFOp::create(b, loc, x, splat(loadAt(offsets, row, f32, 1), width));
+      x = arith::AddFOp::create(b, loc, x, splat(memory.load(offsets, row, f32, 1), width));
     x = arith::MulFOp::create(b, loc, x, splat(inverse, width));
     Indices at{{tokenOf(row)}, {headOf(row)}, {d, true}};
-    for (const Storage &output : outputs)
-      store(x, output, at, width);
+    for (const Storage &output : function.outputs)
+      tensors.store(x, output, at, width);
   });
 }
 

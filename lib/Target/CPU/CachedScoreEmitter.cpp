@@ -22,7 +22,7 @@ constexpr int64_t kLineBytes = 64;
 } // namespace
 
 CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionOp root, const TileConfig &config)
-    : CacheEmitter(kernel, config), root(root), keyFormat(root.getKeyFormat()), valueFormat(root.getValueFormat()),
+    : KernelEmitter(kernel, config), root(root), keyFormat(root.getKeyFormat()), valueFormat(root.getValueFormat()),
       quantizedKeys(keyFormat.isQuantized()), quantizedValues(valueFormat.isQuantized()), lanes(config.lanes) {
   auto queryType = cast<RankedTensorType>(root.getQuery().getType());
   keyHeads = cast<RankedTensorType>(root.getKeys()[0].getType()).getDimSize(1);
@@ -38,16 +38,16 @@ CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionO
 }
 
 LogicalResult CachedScoreEmitter::findOperands() {
-  keys = view(root.getKeys()[0]);
-  values = view(root.getValues()[0]);
+  keys = tensors.view(root.getKeys()[0]);
+  values = tensors.view(root.getValues()[0]);
   if (quantizedKeys) {
-    keyParameters = view(root.getKeys()[1]);
-    tail = view(root.getKeys()[2]);
+    keyParameters = tensors.view(root.getKeys()[1]);
+    tail = tensors.view(root.getKeys()[2]);
   }
   if (quantizedValues)
-    valueParameters = view(root.getValues()[1]);
+    valueParameters = tensors.view(root.getValues()[1]);
   if (!keys || !values || (quantizedKeys && (!keyParameters || !tail)) || (quantizedValues && !valueParameters))
-    return unsupported(root, "keys or values that are computed in the same kernel");
+    return function.refuse(root, "keys or values that are computed in the same kernel");
   if (!quantizedKeys)
     keys->elementType = keyFormat.getElement();
   if (!quantizedValues)
@@ -57,23 +57,23 @@ LogicalResult CachedScoreEmitter::findOperands() {
 
 LogicalResult CachedScoreEmitter::checkLayout() {
   if (page != kPanelWidth)
-    return unsupported(root, "its pages do not have " + Twine(kPanelWidth) + " slots");
+    return function.refuse(root, "its pages do not have " + Twine(kPanelWidth) + " slots");
   if (!keyFormat.getTransposed() || valueFormat.getTransposed())
-    return unsupported(root, "its keys are not transposed, or its values are");
+    return function.refuse(root, "its keys are not transposed, or its values are");
   return success();
 }
 
 void CachedScoreEmitter::makeRoomForScores() {
-  queries = scratch(maximalRows * headDim * 4);
-  scores = scratch(maximalRows * blockKeys * 4);
+  queries = function.scratch(maximalRows * headDim * 4);
+  scores = function.scratch(maximalRows * blockKeys * 4);
 }
 
 LogicalResult CachedScoreEmitter::makeRoomForQuantizedKeys() {
-  panel = scratch(headDim * page * 4);
-  scaledQueries = scratch(maximalRows * headDim * 4);
-  keyScales = scratch(headDim * 4);
-  keyZeros = scratch(headDim * 4);
-  FailureOr<PageTurn> made = makeTurn(root.getFrequencies(), root.getInterleaved());
+  panel = function.scratch(headDim * page * 4);
+  scaledQueries = function.scratch(maximalRows * headDim * 4);
+  keyScales = function.scratch(headDim * 4);
+  keyZeros = function.scratch(headDim * 4);
+  FailureOr<PageTurn> made = caches.makeTurn(root.getFrequencies(), root.getInterleaved());
   if (succeeded(made))
     turn = *made;
   return made;
@@ -87,7 +87,7 @@ LogicalResult CachedScoreEmitter::prefetchPage(const Storage &cache, Value pageI
   for (AffineExpr extent : ArrayRef(cache.sizes).drop_front(2))
     bytes *= cast<AffineConstantExpr>(extent).getValue();
   forLoop(constant(0), constant(bytes), constant(kLineBytes), [&](Value byte) {
-    LLVM::Prefetch::create(b, loc, offsetPointer(*from, byte, b.getI8Type()), /*rw=*/0, /*hint=*/2, /*cache=*/1);
+    LLVM::Prefetch::create(b, loc, memory.at(*from, byte, b.getI8Type()), /*rw=*/0, /*hint=*/2, /*cache=*/1);
   });
   return success();
 }
@@ -132,7 +132,7 @@ LogicalResult CachedScoreEmitter::scoreQuantizedPage(Value p, Value pageIndex) {
 LogicalResult CachedScoreEmitter::scoreOwnPage(Value p, Value base, Value own, Value later) {
   Value firstRow = sub(add(first, base), firstPosition);
   Value slots = sub(add(first, later), firstRow);
-  if (failed(gatherPage(panel, *tail, root.getRows(), indices, sequence, head, base, firstRow, slots)))
+  if (failed(caches.gatherPage(panel, *tail, root.getRows(), indices, sequence, head, base, firstRow, slots)))
     return failure();
   Value begin = mul(own, constant(group));
   score(begin, mul(later, constant(group)), queries, {panel, b.getF32Type(), 0}, p);
@@ -144,14 +144,14 @@ LogicalResult CachedScoreEmitter::scoreLaterPage(Value p, Value pageIndex, Value
   Element parameters = pageAt(*keyParameters, pageIndex);
   if (failed(parameters))
     return failure();
-  loadParameters(*parameters, headDim, keyFormat.getBits(), Value(), keyScales, keyZeros);
+  caches.loadParameters(*parameters, headDim, keyFormat.getBits(), Value(), keyScales, keyZeros);
   Value begin = mul(later, constant(group));
   Element quantized = pageAt(*keys, pageIndex);
   if (failed(quantized))
     return failure();
   if (turn.cosines) { // each slot by another angle, so that no scale of a page can be moved to the queries
     dequantizePage(*quantized);
-    if (failed(turnPage(panel, turn, mul(pageIndex, constant(page)), /*back=*/false)))
+    if (failed(caches.turnPage(panel, turn, mul(pageIndex, constant(page)), /*back=*/false)))
       return failure();
     score(begin, rows, queries, {panel, b.getF32Type(), 0}, p);
     return success();
@@ -170,18 +170,19 @@ void CachedScoreEmitter::dequantizePage(Value quantized) {
     return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), lanes);
   };
   forLoop(constant(0), constant(headDim), constant(1), [&](Value d) {
-    Value scale = splat(loadAt(keyScales, d, f32, 1), lanes), zero = splat(loadAt(keyZeros, d, f32, 1), lanes);
-    Value row = offsetPointer(quantized, mul(d, constant(rowBytes)), i8);
+    Value scale = splat(memory.load(keyScales, d, f32, 1), lanes),
+          zero = splat(memory.load(keyZeros, d, f32, 1), lanes);
+    Value row = memory.at(quantized, mul(d, constant(rowBytes)), i8);
     for (int64_t slot = 0; slot < page; slot += lanes) {
       // Of 4 bits a byte has the slots i and i + 16.
-      Value bytes = loadAt(row, constant(slot % rowBytes), i8, lanes);
+      Value bytes = memory.load(row, constant(slot % rowBytes), i8, lanes);
       Value values = arith::ExtUIOp::create(b, loc, integers, bytes);
       if (bits == 4)
         values = slot < rowBytes ? arith::AndIOp::create(b, loc, values, splatInteger(15)).getResult()
                                  : arith::ShRUIOp::create(b, loc, values, splatInteger(4)).getResult();
       Value number = arith::SubFOp::create(b, loc, arith::SIToFPOp::create(b, loc, vectorOf(f32, lanes), values), zero);
-      storeAt(arith::MulFOp::create(b, loc, number, scale), panel, add(mul(d, constant(page)), constant(slot)), f32,
-              lanes);
+      memory.store(arith::MulFOp::create(b, loc, number, scale), panel, add(mul(d, constant(page)), constant(slot)),
+                   f32, lanes);
     }
   });
 }
@@ -191,14 +192,15 @@ void CachedScoreEmitter::scaleQueries(Value row, Value p) {
   Type f32 = b.getF32Type();
   Value at = mul(row, constant(headDim));
   Value shift = reduce(constant(headDim), /*maximum=*/false, f32, [&](Value d, int64_t width) -> Value {
-    Value x = loadAt(queries, add(at, d), f32, width);
-    x = arith::MulFOp::create(b, loc, x, loadAt(keyScales, d, f32, width));
-    storeAt(x, scaledQueries, add(at, d), f32, width);
-    return arith::MulFOp::create(b, loc, x, loadAt(keyZeros, d, f32, width));
+    Value x = memory.load(queries, add(at, d), f32, width);
+    x = arith::MulFOp::create(b, loc, x, memory.load(keyScales, d, f32, width));
+    memory.store(x, scaledQueries, add(at, d), f32, width);
+    return arith::MulFOp::create(b, loc, x, memory.load(keyZeros, d, f32, width));
   });
   shift = splat(arith::NegFOp::create(b, loc, shift), lanes);
   for (int64_t slot = 0; slot < page; slot += lanes)
-    storeAt(shift, scores, add(add(mul(row, constant(blockKeys)), mul(p, constant(page))), constant(slot)), f32, lanes);
+    memory.store(shift, scores, add(add(mul(row, constant(blockKeys)), mul(p, constant(page))), constant(slot)), f32,
+                 lanes);
 }
 
 /// Multiplies rows [begin, end) of queries `from` by a page of keys. Scores of quantized keys are added to what is
@@ -207,7 +209,7 @@ void CachedScoreEmitter::score(Value begin, Value end, Value from, const PageOfK
   Type f32 = b.getF32Type();
   forLoop(begin, end, constant(config.rows), [&](Value row) {
     TileOperands operands;
-    operands.a = offsetPointer(from, mul(row, constant(headDim)), f32);
+    operands.a = memory.at(from, mul(row, constant(headDim)), f32);
     operands.aRow = constant(headDim);
     operands.aColumn = constant(1);
     operands.aType = f32;
@@ -216,10 +218,10 @@ void CachedScoreEmitter::score(Value begin, Value end, Value from, const PageOfK
     operands.bType = pageOfKeys.type;
     operands.quantizedBits = pageOfKeys.bits;
     operands.depth = constant(headDim);
-    operands.out = offsetPointer(scores, add(mul(row, constant(blockKeys)), mul(p, constant(page))), f32);
+    operands.out = memory.at(scores, add(mul(row, constant(blockKeys)), mul(p, constant(page))), f32);
     operands.outRow = constant(blockKeys);
     operands.accumulate = pageOfKeys.bits != 0;
-    emitTileRows(operands, min(sub(end, row), constant(config.rows)), kPanelWidth);
+    registerTiles.emitTileRows(operands, min(sub(end, row), constant(config.rows)), kPanelWidth);
   });
 }
 

@@ -8,12 +8,14 @@
 #define INTARSIA_LIB_TARGET_CPU_CACHEDSCOREEMITTER_H
 
 #include "lib/Target/CPU/CacheEmitter.h"
+#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/TileEmitter.h"
 
 namespace intarsia::cpu {
 
 /// The base of the kernel around nn.cached_attention: its operands, and how the rows of a run are multiplied by pages
 /// of keys.
-class CachedScoreEmitter : public CacheEmitter {
+class CachedScoreEmitter : public KernelEmitter {
 public:
   CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionOp root, const TileConfig &config);
 
@@ -25,12 +27,14 @@ protected:
   mlir::LogicalResult makeRoomForQuantizedKeys();
   /// Returns where a page of the run lies in a cache.
   Element pageAt(const Storage &cache, mlir::Value pageIndex) {
-    return pageOf(cache, root.getPageTable(), sequence, pageIndex, head);
+    return caches.pageOf(cache, root.getPageTable(), sequence, pageIndex, head);
   }
   /// Multiplies the queries by page `p` of a block, which the sequence counts as `pageIndex`; keys of the run end at
   /// `endKey`.
   mlir::LogicalResult scorePage(mlir::Value p, mlir::Value pageIndex, mlir::Value endKey);
 
+  CacheEmitter caches{function, tensors};
+  TileEmitter registerTiles{function};
   nn::CachedAttentionOp root;
   nn::CacheFormatAttr keyFormat, valueFormat;
   bool quantizedKeys, quantizedValues;

@@ -46,7 +46,7 @@ private:
   };
   Largest largestOf(Value keysOfPart, int64_t count);
   Value largestKeyOf(Value keysOfPart, int64_t count);
-  Value keysOfBlock(Value number) { return offsetPointer(keys, mul(number, constant(kBlock)), b.getI32Type()); }
+  Value keysOfBlock(Value number) { return memory.at(keys, mul(number, constant(kBlock)), b.getI32Type()); }
   Value keyOf(Value logit, int64_t width);
   /// Stores an element of a result, if the kernel has it.
   void storeIfYielded(Value element, Value result, Value row, Value column);
@@ -66,17 +66,17 @@ Emitter makeCandidatesKernel(rt::KernelOp kernel, Operation *root, const TileCon
   return std::make_unique<CandidatesKernel>(kernel, cast<nn::CandidatesOp>(root), config);
 }
 
-void CandidatesKernel::launch() { setLaunchValue(ITX_PLAN_TILES, size(sizes.of(root.getLogits())[0])); }
+void CandidatesKernel::launch() { function.setSlot(ITX_PLAN_TILES, function.sizeOf(root.getLogits(), 0)); }
 
 LogicalResult CandidatesKernel::run() {
-  if (failed(storesOnly(root)))
+  if (failed(function.storesOnly(root)))
     return failure();
-  keys = scratch(blocks * kBlock * 4);
-  largest = scratch(paddedBlocks * 4);
-  shift = scratch(4);
+  keys = function.scratch(blocks * kBlock * 4);
+  largest = function.scratch(paddedBlocks * 4);
+  shift = function.scratch(4);
   SmallVector<int32_t> laneIndices = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
   iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(laneIndices));
-  return forLoop(tileBegin, tileEnd, constant(1), [&](Value row) -> LogicalResult {
+  return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value row) -> LogicalResult {
     if (failed(readLogits(row)) || failed(forLoop(constant(0), constant(root.getCount()), constant(1),
                                                   [&](Value k) -> LogicalResult { return takeLargest(row, k); })))
       return failure();
@@ -98,21 +98,21 @@ Value CandidatesKernel::keyOf(Value logit, int64_t width) {
 LogicalResult CandidatesKernel::readLogits(Value row) {
   Type i32 = b.getI32Type();
   forLoop(constant(vocabulary), constant(blocks * kBlock), constant(1),
-          [&](Value pad) { storeAt(integers(kLeast, 1), keys, pad, i32, 1); });
+          [&](Value pad) { memory.store(integers(kLeast, 1), keys, pad, i32, 1); });
   forLoop(constant(blocks), constant(paddedBlocks), constant(1),
-          [&](Value pad) { storeAt(integers(kLeast, 1), largest, pad, i32, 1); });
+          [&](Value pad) { memory.store(integers(kLeast, 1), largest, pad, i32, 1); });
   return forLoop(constant(0), constant(blocks), constant(1), [&](Value number) -> LogicalResult {
     Value begin = mul(number, constant(kBlock));
     Value count = min(sub(constant(vocabulary), begin), constant(kBlock));
     LogicalResult read = vectorLoop(count, [&](Value i, int64_t width) -> LogicalResult {
       Value column = add(begin, i);
-      Element logit = evaluate(root.getLogits(), {Index{row}, Index{column, true}}, width);
+      Element logit = tensors.evaluate(root.getLogits(), {Index{row}, Index{column, true}}, width);
       if (failed(logit))
         return failure();
-      storeAt(keyOf(*logit, width), keys, column, i32, width);
+      memory.store(keyOf(*logit, width), keys, column, i32, width);
       return success();
     });
-    storeAt(largestKeyOf(keysOfBlock(number), kBlock), largest, number, i32, 1);
+    memory.store(largestKeyOf(keysOfBlock(number), kBlock), largest, number, i32, 1);
     return read;
   });
 }
@@ -121,7 +121,7 @@ LogicalResult CandidatesKernel::readLogits(Value row) {
 Value CandidatesKernel::largestKeyOf(Value keysOfPart, int64_t count) {
   Value best = forLoop(constant(0), constant(count), constant(lanes), {integers(kLeast, lanes)},
                        [&](Value i, ValueRange running) {
-                         Value key = loadAt(keysOfPart, i, b.getI32Type(), lanes);
+                         Value key = memory.load(keysOfPart, i, b.getI32Type(), lanes);
                          return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], key)};
                        })[0];
   return vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, best);
@@ -133,7 +133,7 @@ CandidatesKernel::Largest CandidatesKernel::largestOf(Value keysOfPart, int64_t 
   Value first = forLoop(
       constant(0), constant(count), constant(lanes), {integers(kLargest, lanes)}, [&](Value i, ValueRange running) {
         Value isBest =
-            arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loadAt(keysOfPart, i, i32, lanes), wanted);
+            arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, memory.load(keysOfPart, i, i32, lanes), wanted);
         Value slot = splat(arith::TruncIOp::create(b, loc, i32, i), lanes);
         slot = arith::SelectOp::create(b, loc, isBest, arith::AddIOp::create(b, loc, iota, slot),
                                        integers(kLargest, lanes));
@@ -144,9 +144,9 @@ CandidatesKernel::Largest CandidatesKernel::largestOf(Value keysOfPart, int64_t 
 }
 
 void CandidatesKernel::storeIfYielded(Value element, Value result, Value row, Value column) {
-  for (unsigned i = 0; i < outputs.size(); ++i)
-    if (yielded(i) == result)
-      store(element, outputs[i], {Index{row}, Index{column}}, 1);
+  for (unsigned i = 0; i < function.outputs.size(); ++i)
+    if (function.yielded(i) == result)
+      tensors.store(element, function.outputs[i], {Index{row}, Index{column}}, 1);
 }
 
 /// Stores the first of the largest logits that are left as candidate `k`.
@@ -154,32 +154,32 @@ LogicalResult CandidatesKernel::takeLargest(Value row, Value k) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value number = largestOf(largest, paddedBlocks).slot, slot = largestOf(keysOfBlock(number), kBlock).slot;
   Value token = add(mul(number, constant(kBlock)), slot);
-  storeAt(integers(kLeast, 1), keys, token, i32, 1);
-  storeAt(largestKeyOf(keysOfBlock(number), kBlock), largest, number, i32, 1);
-  Element logit = evaluate(root.getLogits(), {Index{row}, Index{token}}, 1);
+  memory.store(integers(kLeast, 1), keys, token, i32, 1);
+  memory.store(largestKeyOf(keysOfBlock(number), kBlock), largest, number, i32, 1);
+  Element logit = tensors.evaluate(root.getLogits(), {Index{row}, Index{token}}, 1);
   if (failed(logit))
     return failure();
   storeIfYielded(*logit, root.getValues(), row, k);
   storeIfYielded(arith::TruncIOp::create(b, loc, i32, token), root.getTokens(), row, k);
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, k, constant(0));
-  ifThen(isFirst, [&] { storeAt(*logit, shift, constant(0), f32, 1); });
+  ifThen(isFirst, [&] { memory.store(*logit, shift, constant(0), f32, 1); });
   return success();
 }
 
 LogicalResult CandidatesKernel::storeSums(Value row) {
   Type f32 = b.getF32Type();
-  Value maximum = loadAt(shift, constant(0), f32, 1);
+  Value maximum = memory.load(shift, constant(0), f32, 1);
   // Logits of -inf alone: subtracting 0 instead keeps their exponentials at zero.
   Value isNone = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, floatConstant(-kInfinity, f32, 1));
   maximum = arith::SelectOp::create(b, loc, isNone, floatConstant(0.0, f32, 1), maximum);
   int64_t temperatures = cast<RankedTensorType>(root.getTemperatures().getType()).getDimSize(1);
   for (int64_t j = 0; j != temperatures; ++j) {
-    Element temperature = evaluate(root.getTemperatures(), {Index{row}, Index{constant(j)}}, 1);
+    Element temperature = tensors.evaluate(root.getTemperatures(), {Index{row}, Index{constant(j)}}, 1);
     if (failed(temperature))
       return failure();
     FailureOr<Value> sum =
         reduce(constant(vocabulary), /*maximum=*/false, f32, [&](Value i, int64_t width) -> FailureOr<Value> {
-          Element logit = evaluate(root.getLogits(), {Index{row}, Index{i, true}}, width);
+          Element logit = tensors.evaluate(root.getLogits(), {Index{row}, Index{i, true}}, width);
           if (failed(logit))
             return failure();
           Value difference = arith::SubFOp::create(b, loc, *logit, splat(maximum, width));

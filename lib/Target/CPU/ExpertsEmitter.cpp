@@ -14,14 +14,14 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 LogicalResult ExpertsEmitter::findMatrices(Matrices &matrices) {
-  matrices.stored = view(matrices.value);
+  matrices.stored = tensors.view(matrices.value);
   matrices.type = b.getF32Type();
   rt::PanelsAttr layout;
   if (auto argument = dyn_cast<BlockArgument>(matrices.value))
-    layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
+    layout = function.kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
   matrices.packed = bool(layout);
   if (!matrices.stored || (matrices.packed && layout.getWidth() != kPanelWidth))
-    return unsupported(root, "its weights are neither packed in panels of 32 nor tensors in memory");
+    return function.refuse(root, "its weights are neither packed in panels of 32 nor tensors in memory");
   if (matrices.packed && !matrices.quantized)
     matrices.type = matrices.stored->elementType;
   return success();
@@ -49,9 +49,9 @@ void ExpertsEmitter::makeRoomForPanels(ArrayRef<const Matrices *> weights) {
     unpackedScales =
         std::max(unpackedScales, steps * blocksOfStep(*matrices.quantized) * scaleRows(*matrices.quantized));
   }
-  packedPanel = packedBytes ? scratch(packedBytes) : Value();
-  unpacked = unpackedSteps ? scratch(unpackedSteps * BlockPanels::stepDepth * kPanelWidth) : Value();
-  scales = unpackedSteps ? scratch(unpackedScales * 4) : Value();
+  packedPanel = packedBytes ? function.scratch(packedBytes) : Value();
+  unpacked = unpackedSteps ? function.scratch(unpackedSteps * BlockPanels::stepDepth * kPanelWidth) : Value();
+  scales = unpackedSteps ? function.scratch(unpackedScales * 4) : Value();
 }
 
 /// Returns the right operand of a matmul: where it lies, or where it is put.
@@ -59,21 +59,21 @@ Value ExpertsEmitter::panelOf(const Matrices &matrices, Value matrix, Value pane
   if (matrices.quantized) {
     Value index = add(mul(matrix, constant(matrices.panels())), panel);
     Value offset = mul(index, constant(matrices.quantized->panelBytes()));
-    Value stored = offsetPointer(matrices.stored->pointer, offset, b.getI8Type());
+    Value stored = memory.at(matrices.stored->pointer, offset, b.getI8Type());
     if (matrices.isInputQuantized)
       return stored;
-    dequantizePanel(*matrices.quantized, stored, packedPanel);
+    quantizedWeights.dequantizePanel(*matrices.quantized, stored, packedPanel);
     return packedPanel;
   }
   if (matrices.packed) {
     Value index = add(mul(matrix, constant(matrices.panels())), panel);
-    return offsetPointer(matrices.stored->pointer, mul(index, constant(kPanelWidth * matrices.depth)), matrices.type);
+    return memory.at(matrices.stored->pointer, mul(index, constant(kPanelWidth * matrices.depth)), matrices.type);
   }
   Value row = mul(panel, constant(kPanelWidth)), depth = constant(matrices.depth);
   Value first = mul(add(mul(matrix, constant(matrices.rows)), row), depth);
-  packTransposed(packedPanel, offsetPointer(matrices.stored->pointer, first, matrices.stored->elementType), depth,
-                 matrices.stored->elementType, depth, min(sub(constant(matrices.rows), row), constant(kPanelWidth)),
-                 Value());
+  registerTiles.packTransposed(packedPanel, memory.at(matrices.stored->pointer, first, matrices.stored->elementType),
+                               depth, matrices.stored->elementType, depth,
+                               min(sub(constant(matrices.rows), row), constant(kPanelWidth)), Value());
   return packedPanel;
 }
 
@@ -88,7 +88,7 @@ void ExpertsEmitter::multiplyByPanel(const Matrices &matrices, Value a, Value ri
       ceilDiv(constant(kPanelWidth * matrices.type.getIntOrFloatBitWidth() / 8), ceilDiv(count, constant(config.rows)));
   forLoop(constant(0), count, constant(config.rows), [&](Value m) {
     TileOperands operands;
-    operands.a = offsetPointer(a, mul(m, constant(matrices.depth)), f32);
+    operands.a = memory.at(a, mul(m, constant(matrices.depth)), f32);
     operands.aRow = constant(matrices.depth);
     operands.aColumn = constant(1);
     operands.aType = f32;
@@ -96,16 +96,16 @@ void ExpertsEmitter::multiplyByPanel(const Matrices &matrices, Value a, Value ri
     operands.bRow = constant(kPanelWidth);
     operands.bType = matrices.type;
     operands.depth = constant(matrices.depth);
-    operands.out = offsetPointer(out, mul(m, constant(kPanelWidth)), f32);
+    operands.out = memory.at(out, mul(m, constant(kPanelWidth)), f32);
     operands.outRow = constant(kPanelWidth);
     if (matrices.packed && !matrices.quantized) {
       // The panel that follows comes into the second-level cache meanwhile.
-      Value next = offsetPointer(right, constant(matrices.depth * kPanelWidth), matrices.type);
+      Value next = memory.at(right, constant(matrices.depth * kPanelWidth), matrices.type);
       Value part = mul(mul(div(m, constant(config.rows)), lines), constant(matrices.depth));
-      operands.prefetch = offsetPointer(next, part, b.getI8Type());
+      operands.prefetch = memory.at(next, part, b.getI8Type());
       operands.prefetchStep = lines;
     }
-    emitTileRows(operands, min(sub(count, m), constant(config.rows)), kPanelWidth);
+    registerTiles.emitTileRows(operands, min(sub(count, m), constant(config.rows)), kPanelWidth);
   });
 }
 
@@ -115,7 +115,7 @@ void ExpertsEmitter::emitQuantizedPanel(const Matrices &matrices, Value records,
   Value isFew =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, count, constant(kDecodePasses * config.decodeRows));
   ifThen(
-      isFew, [&] { emitDecodeRows(*matrices.quantized, matrices.group, count, panel, records, out); },
+      isFew, [&] { quantizedTiles.emitDecodeRows(*matrices.quantized, matrices.group, count, panel, records, out); },
       [&] { multiplyUnpacked(matrices, records, panel, count, out); });
 }
 
@@ -130,16 +130,16 @@ void ExpertsEmitter::multiplyUnpacked(const Matrices &matrices, Value records, V
   forLoop(constant(0), allSteps, constant(config.unpackedSteps), [&](Value step) {
     Value end = min(add(step, constant(config.unpackedSteps)), allSteps), steps = sub(end, step);
     Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
-    unpackPanel(panels, panel, step, end, unpacked, scales);
+    quantizedTiles.unpackPanel(panels, panel, step, end, unpacked, scales);
     // The bytes after these steps, of this panel or the next, are prefetched into the second-level cache meanwhile.
-    Value next = offsetPointer(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
+    Value next = memory.at(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
     forLoop(constant(0), count, constant(tileRows), [&](Value m) {
       Value part = mul(mul(div(m, constant(tileRows)), steps), bytesAhead);
-      Value recordsOfRow = offsetPointer(records, mul(m, constant(rowBytes(panels))), i8);
-      Value recordsOfStep = offsetPointer(recordsOfRow, mul(step, constant(recordBytes(panels))), i8);
-      Value sumsOfRow = offsetPointer(out, mul(m, constant(kPanelWidth)), b.getF32Type());
-      emitQuantizedTile({panels, matrices.group, unpacked, scales, recordsOfStep, steps, sumsOfRow, isFirst,
-                         offsetPointer(next, part, i8), bytesAhead});
+      Value recordsOfRow = memory.at(records, mul(m, constant(rowBytes(panels))), i8);
+      Value recordsOfStep = memory.at(recordsOfRow, mul(step, constant(recordBytes(panels))), i8);
+      Value sumsOfRow = memory.at(out, mul(m, constant(kPanelWidth)), b.getF32Type());
+      quantizedTiles.emitQuantizedTile({panels, matrices.group, unpacked, scales, recordsOfStep, steps, sumsOfRow,
+                                        isFirst, memory.at(next, part, i8), bytesAhead});
     });
   });
 }
@@ -147,12 +147,12 @@ void ExpertsEmitter::multiplyUnpacked(const Matrices &matrices, Value records, V
 /// Loads the sums of a row by a panel, from column c on.
 Value ExpertsEmitter::sumAt(const Matrices &matrices, Value from, Value c, Value panel, int64_t width) {
   Type f32 = b.getF32Type();
-  Value sum = loadAt(sums, add(from, c), f32, width);
+  Value sum = memory.load(sums, add(from, c), f32, width);
   if (!matrices.isInputQuantized || !matrices.quantized->headBytes)
     return sum;
   // The scale of the whole row of the weight.
   Type type = matrices.quantized->block ? f32 : nn::scaleType(matrices.quantized->scale, b.getContext());
-  return arith::MulFOp::create(b, loc, sum, loadAt(panel, c, type, width));
+  return arith::MulFOp::create(b, loc, sum, memory.load(panel, c, type, width));
 }
 
 } // namespace intarsia::cpu

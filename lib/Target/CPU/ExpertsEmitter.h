@@ -7,8 +7,8 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_EXPERTSEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_EXPERTSEMITTER_H
 
-#include "lib/Target/CPU/KernelEmitter.h"
 #include "lib/Target/CPU/QuantizedPanels.h"
+#include "lib/Target/CPU/QuantizedTileEmitter.h"
 
 namespace intarsia::cpu {
 
@@ -28,13 +28,13 @@ struct Matrices {
   int64_t bytesOfRow() const { return isInputQuantized ? rowBytes(*quantized) : std::max<int64_t>(depth, 1) * 4; }
 };
 
-/// The base of the kernel around nn.experts: it multiplies rows by panels of the experts' matrices, as they are stored.
-class ExpertsEmitter : public KernelEmitter {
+/// Multiplies rows by panels of the experts' matrices, as they are stored.
+class ExpertsEmitter : public LoopEmitter {
 public:
-  ExpertsEmitter(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config)
-      : KernelEmitter(kernel, config), root(root) {}
+  ExpertsEmitter(FunctionEmitter &function, TensorEmitter &tensors, nn::ExpertsOp root)
+      : LoopEmitter(function), config(function.config), function(function), memory(function), tensors(tensors),
+        quantizedWeights(function), registerTiles(function), quantizedTiles(function), root(root) {}
 
-protected:
   mlir::LogicalResult findMatrices(Matrices &matrices);
   void makeRoomForPanels(llvm::ArrayRef<const Matrices *> weights);
   int64_t blockRows(const Matrices &matrices) const;
@@ -51,7 +51,6 @@ protected:
   void multiplyByPanel(const Matrices &matrices, mlir::Value a, mlir::Value right, mlir::Value count, mlir::Value out);
   mlir::Value sumAt(const Matrices &matrices, mlir::Value from, mlir::Value c, mlir::Value panel, int64_t width);
 
-  nn::ExpertsOp root;
   mlir::Value sums;
 
 private:
@@ -60,6 +59,14 @@ private:
   void multiplyUnpacked(const Matrices &matrices, mlir::Value records, mlir::Value panel, mlir::Value count,
                         mlir::Value out);
 
+  const TileConfig &config;
+  FunctionEmitter &function;
+  MemoryEmitter memory;
+  TensorEmitter &tensors;
+  QuantizedWeightEmitter quantizedWeights;
+  TileEmitter registerTiles;
+  QuantizedTileEmitter quantizedTiles;
+  nn::ExpertsOp root;
   /// A panel as it is multiplied: f32, or the unpacked elements and scales of config.unpackedSteps steps.
   mlir::Value packedPanel, unpacked, scales;
 };

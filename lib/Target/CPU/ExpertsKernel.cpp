@@ -7,6 +7,7 @@
 #include "lib/Kernel/VectorMath.h"
 #include "lib/Target/CPU/ExpertsEmitter.h"
 #include "lib/Target/CPU/KernelRoots.h"
+#include "lib/Target/CPU/RecordEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"
@@ -36,7 +37,7 @@ constexpr int64_t kTilesPerThread = 4, kTilesPerThreadOfFew = 16;
 ///
 /// If the input is quantized to 8 bits, records of its rows are gathered (RecordEmitter.cpp). If the intermediate rows
 /// are, each panel of the first matmuls makes one record of each row: its columns are a block.
-class ExpertsKernel final : public ExpertsEmitter {
+class ExpertsKernel final : public KernelEmitter {
 public:
   ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config);
 
@@ -68,6 +69,10 @@ private:
 
   Value floats(double value, int64_t width) { return floatConstant(value, b.getF32Type(), width); }
 
+  nn::ExpertsOp root;
+  ExpertsEmitter matmuls{function, tensors, root};
+  PanelEmitter weights{function};
+  RecordEmitter quantizer{function, tensors};
   nn::QuantizeOp inputQuantize;
   int64_t experts, inner, hidden;
   Matrices gateUp, down;
@@ -84,15 +89,15 @@ private:
 } // namespace
 
 ExpertsKernel::ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config)
-    : ExpertsEmitter(kernel, root, config), inputQuantize(kernel::quantizedInput(root.getInput())) {
+    : KernelEmitter(kernel, config), root(root), inputQuantize(kernel::quantizedInput(root.getInput())) {
   auto gateUpType = cast<RankedTensorType>(root.getGateUp().getType());
   experts = gateUpType.getDimSize(0);
   inner = gateUpType.getDimSize(2);
   hidden = gateUpType.getDimSize(3);
-  gateUp = {root.getGateUp(), inner, hidden, panelsOf(root.getGateUp()), inputQuantize != nullptr};
-  down = {root.getDown(), hidden, inner, panelsOf(root.getDown()), root.getIntermediateFormatAttr() != nullptr};
+  gateUp = {root.getGateUp(), inner, hidden, weights.panelsOf(root.getGateUp()), inputQuantize != nullptr};
+  down = {root.getDown(), hidden, inner, weights.panelsOf(root.getDown()), root.getIntermediateFormatAttr() != nullptr};
   if (inputQuantize)
-    gateUp.group = stepsOfScale(inputQuantize);
+    gateUp.group = quantizer.stepsOfScale(inputQuantize);
 }
 
 Emitter makeExpertsKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
@@ -100,9 +105,9 @@ Emitter makeExpertsKernel(rt::KernelOp kernel, Operation *root, const TileConfig
 }
 
 void ExpertsKernel::countTokens() {
-  ArrayRef<AffineExpr> indexSizes = sizes.of(root.getIndices());
-  tokens = size(indexSizes[0]);
-  topK = size(indexSizes[1]);
+  ArrayRef<AffineExpr> indexSizes = function.sizes.of(root.getIndices());
+  tokens = function.size(indexSizes[0]);
+  topK = function.size(indexSizes[1]);
 }
 
 void ExpertsKernel::launch() {
@@ -110,19 +115,22 @@ void ExpertsKernel::launch() {
   Value isFew = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, mul(tokens, topK),
                                       constant(kDecodePasses * config.decodeRows));
   Value perThread = arith::SelectOp::create(b, loc, isFew, constant(kTilesPerThreadOfFew), constant(kTilesPerThread));
-  auto evenly = [&](int64_t panels) { return max(ceilDiv(constant(panels), mul(threads, perThread)), constant(1)); };
+  auto evenly = [&](int64_t panels) {
+    return max(ceilDiv(constant(panels), mul(function.threads, perThread)), constant(1));
+  };
   Value perTile = evenly(gateUp.panels()), perFinishTile = evenly(down.panels());
-  setLaunchValue(kPerTile, perTile);
-  setLaunchValue(kPerFinishTile, perFinishTile);
-  setLaunchValue(ITX_PLAN_TILES, ceilDiv(constant(gateUp.panels()), perTile));
-  setLaunchValue(ITX_PLAN_FINISH_TILES, ceilDiv(constant(down.panels()), perFinishTile));
+  function.setSlot(kPerTile, perTile);
+  function.setSlot(kPerFinishTile, perFinishTile);
+  function.setSlot(ITX_PLAN_TILES, ceilDiv(constant(gateUp.panels()), perTile));
+  function.setSlot(ITX_PLAN_FINISH_TILES, ceilDiv(constant(down.panels()), perFinishTile));
   Value rows = mul(tokens, topK);
-  Value shared = down.isInputQuantized ? mul(add(rows, constant(roomForRows())), constant(rowBytes(*down.quantized)))
-                                       : mul(rows, constant(inner * 4));
-  setLaunchValue(ITX_PLAN_SHARED_BYTES, shared);
+  Value shared = down.isInputQuantized
+                     ? mul(add(rows, constant(matmuls.roomForRows())), constant(rowBytes(*down.quantized)))
+                     : mul(rows, constant(inner * 4));
+  function.setSlot(ITX_PLAN_SHARED_BYTES, shared);
   // No tile writes the records of steps beyond the last column.
   if (down.isInputQuantized && down.quantized->steps() != gateUp.panels())
-    setLaunchValue(ITX_PLAN_ZEROED_BYTES, shared);
+    function.setSlot(ITX_PLAN_ZEROED_BYTES, shared);
 }
 
 LogicalResult ExpertsKernel::run() {
@@ -132,9 +140,9 @@ LogicalResult ExpertsKernel::run() {
   makeRoom();
   if (failed(sortByExpert()))
     return failure();
-  Value tiles = launchValue(ITX_PLAN_TILES);
-  Value perTile = launchValue(kPerTile), perFinishTile = launchValue(kPerFinishTile);
-  LogicalResult emitted = forLoop(tileBegin, min(tileEnd, tiles), constant(1), [&](Value tile) {
+  Value tiles = function.slot(ITX_PLAN_TILES);
+  Value perTile = function.slot(kPerTile), perFinishTile = function.slot(kPerFinishTile);
+  LogicalResult emitted = forLoop(function.tileBegin, min(function.tileEnd, tiles), constant(1), [&](Value tile) {
     Value firstPanel = mul(tile, perTile), endPanel = min(add(firstPanel, perTile), constant(gateUp.panels()));
     return forBlocks(gatherRows, [&](Value expert, Value first, Value count) -> LogicalResult {
       if (failed(gather(first, count)))
@@ -145,8 +153,8 @@ LogicalResult ExpertsKernel::run() {
   });
   if (failed(emitted))
     return failure();
-  Value begin = max(sub(tileBegin, tiles), constant(0));
-  return forLoop(begin, sub(tileEnd, tiles), constant(1), [&](Value tile) {
+  Value begin = max(sub(function.tileBegin, tiles), constant(0));
+  return forLoop(begin, sub(function.tileEnd, tiles), constant(1), [&](Value tile) {
     Value firstPanel = mul(tile, perFinishTile);
     return emitFinishTile(firstPanel, min(add(firstPanel, perFinishTile), constant(down.panels())));
   });
@@ -154,33 +162,33 @@ LogicalResult ExpertsKernel::run() {
 
 LogicalResult ExpertsKernel::findOperands() {
   if (inputQuantize && !gateUp.quantized)
-    return unsupported(root, "its input is quantized to 8 bits, gate_up is not stored quantized");
+    return function.refuse(root, "its input is quantized to 8 bits, gate_up is not stored quantized");
   for (const Matrices *matrices : {&gateUp, &down})
     if (matrices->isInputQuantized && matrices->quantized && matrices->quantized->isE4M3)
-      return unsupported(root, "rows are quantized to integers of 8 bits, a weight to floats of as many");
+      return function.refuse(root, "rows are quantized to integers of 8 bits, a weight to floats of as many");
   auto isBlockOf32 = [](nn::BlockFormatAttr format) {
     return format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
            format.getBlock() == BlockPanels::stepDepth;
   };
   if (down.isInputQuantized && !(down.quantized && isBlockOf32(root.getIntermediateFormatAttr())))
-    return unsupported(
+    return function.refuse(
         root, "its intermediate rows are quantized, which needs 8 bits in blocks of 32 and down stored quantized");
-  if (kernel.getResultTypes().size() != 1 || yielded(0) != root.getResult())
-    return unsupported(root, "an op stands between it and the kernel's result");
-  return failure(failed(findMatrices(gateUp)) || failed(findMatrices(down)));
+  if (kernel.getResultTypes().size() != 1 || function.yielded(0) != root.getResult())
+    return function.refuse(root, "an op stands between it and the kernel's result");
+  return failure(failed(matmuls.findMatrices(gateUp)) || failed(matmuls.findMatrices(down)));
 }
 
 void ExpertsKernel::makeRoom() {
-  ArrayRef<AffineExpr> indexSizes = sizes.of(root.getIndices());
-  gatherRows = blockRows(gateUp);
-  finishRows = blockRows(down);
-  begins = scratch((experts + 4) * 8);
-  order = scratch(indexSizes[0] * indexSizes[1] * 8);
-  gathered = scratch((gatherRows + roomForRows()) * gateUp.bytesOfRow());
-  partBytes = (std::max(gatherRows, finishRows) + roomForRows()) * kPanelWidth * 4;
-  sums = scratch(2 * partBytes);
-  makeRoomForPanels({&gateUp, &down});
-  activations = down.isInputQuantized ? scratch(kPanelWidth * 4) : Value();
+  ArrayRef<AffineExpr> indexSizes = function.sizes.of(root.getIndices());
+  gatherRows = matmuls.blockRows(gateUp);
+  finishRows = matmuls.blockRows(down);
+  begins = function.scratch((experts + 4) * 8);
+  order = function.scratch(indexSizes[0] * indexSizes[1] * 8);
+  gathered = function.scratch((gatherRows + matmuls.roomForRows()) * gateUp.bytesOfRow());
+  partBytes = (std::max(gatherRows, finishRows) + matmuls.roomForRows()) * kPanelWidth * 4;
+  matmuls.sums = function.scratch(2 * partBytes);
+  matmuls.makeRoomForPanels({&gateUp, &down});
+  activations = down.isInputQuantized ? function.scratch(kPanelWidth * 4) : Value();
 }
 
 //===-- Rows by expert ----------------------------------------------------------------------------------------===//
@@ -189,7 +197,7 @@ void ExpertsKernel::makeRoom() {
 LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)> body) {
   return forLoop(constant(0), tokens, constant(1), [&](Value token) {
     return forLoop(constant(0), topK, constant(1), [&](Value k) -> LogicalResult {
-      Element expert = integerAt(root.getIndices(), {Index{token}, Index{k}});
+      Element expert = tensors.integerAt(root.getIndices(), {Index{token}, Index{k}});
       if (failed(expert))
         return failure();
       Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, *expert, constant(experts));
@@ -205,20 +213,22 @@ LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)>
 LogicalResult ExpertsKernel::sortByExpert() {
   Type i64 = b.getI64Type();
   // While rows are counted and sorted, what belongs to an expert lies two and one slots further on.
-  forLoop(constant(0), constant(experts + 4), constant(1), [&](Value i) { storeAt(constant(0), begins, i, i64, 1); });
+  forLoop(constant(0), constant(experts + 4), constant(1),
+          [&](Value i) { memory.store(constant(0), begins, i, i64, 1); });
   LogicalResult counted = forRows([&](Value, Value bucket) {
     Value slot = add(bucket, constant(2));
-    storeAt(add(loadAt(begins, slot, i64, 1), constant(1)), begins, slot, i64, 1);
+    memory.store(add(memory.load(begins, slot, i64, 1), constant(1)), begins, slot, i64, 1);
   });
   if (failed(counted))
     return failure();
   forLoop(constant(2), constant(experts + 4), constant(1), [&](Value i) {
-    storeAt(add(loadAt(begins, i, i64, 1), loadAt(begins, sub(i, constant(1)), i64, 1)), begins, i, i64, 1);
+    memory.store(add(memory.load(begins, i, i64, 1), memory.load(begins, sub(i, constant(1)), i64, 1)), begins, i, i64,
+                 1);
   });
   return forRows([&](Value row, Value bucket) {
-    Value slot = add(bucket, constant(1)), next = loadAt(begins, slot, i64, 1);
-    storeAt(row, order, next, i64, 1);
-    storeAt(add(next, constant(1)), begins, slot, i64, 1);
+    Value slot = add(bucket, constant(1)), next = memory.load(begins, slot, i64, 1);
+    memory.store(row, order, next, i64, 1);
+    memory.store(add(next, constant(1)), begins, slot, i64, 1);
   });
 }
 
@@ -226,8 +236,8 @@ LogicalResult ExpertsKernel::sortByExpert() {
 LogicalResult ExpertsKernel::forBlocks(int64_t rowsOfBlock, function_ref<LogicalResult(Value, Value, Value)> body) {
   Type i64 = b.getI64Type();
   return forLoop(constant(0), constant(experts), constant(1), [&](Value expert) {
-    Value end = loadAt(begins, add(expert, constant(1)), i64, 1);
-    return forLoop(loadAt(begins, expert, i64, 1), end, constant(rowsOfBlock),
+    Value end = memory.load(begins, add(expert, constant(1)), i64, 1);
+    return forLoop(memory.load(begins, expert, i64, 1), end, constant(rowsOfBlock),
                    [&](Value first) { return body(expert, first, min(sub(end, first), constant(rowsOfBlock))); });
   });
 }
@@ -237,14 +247,15 @@ LogicalResult ExpertsKernel::forBlocks(int64_t rowsOfBlock, function_ref<Logical
 /// Gathers the inputs of `count` rows from `first` on, as f32 or records.
 LogicalResult ExpertsKernel::gather(Value first, Value count) {
   return forLoop(constant(0), count, constant(1), [&](Value r) -> LogicalResult {
-    Value token = div(loadAt(order, add(first, r), b.getI64Type(), 1), topK), to = mul(r, constant(hidden));
+    Value token = div(memory.load(order, add(first, r), b.getI64Type(), 1), topK), to = mul(r, constant(hidden));
     if (inputQuantize)
-      return quantizeRow(inputQuantize, *gateUp.quantized, makeRow(token, sizes.of(root.getInput()).drop_back()),
-                         offsetPointer(gathered, mul(r, constant(gateUp.bytesOfRow())), b.getI8Type()));
+      return quantizer.quantizeRow(inputQuantize, *gateUp.quantized,
+                                   tensors.makeRow(token, function.sizes.of(root.getInput()).drop_back()),
+                                   memory.at(gathered, mul(r, constant(gateUp.bytesOfRow())), b.getI8Type()));
     return vectorLoop(constant(hidden), [&](Value k, int64_t width) -> LogicalResult {
-      Element x = evaluate(root.getInput(), {Index{token}, Index{k, true}}, width);
+      Element x = tensors.evaluate(root.getInput(), {Index{token}, Index{k, true}}, width);
       if (succeeded(x))
-        storeAt(*x, gathered, add(to, k), b.getF32Type(), width);
+        memory.store(*x, gathered, add(to, k), b.getF32Type(), width);
       return x;
     });
   });
@@ -255,27 +266,28 @@ LogicalResult ExpertsKernel::emitInnerPanel(Value expert, Value first, Value cou
   Type f32 = b.getF32Type();
   auto matrixOf = [&](Value part) { return add(mul(expert, constant(2)), part); };
   forLoop(constant(0), constant(2), constant(1), [&](Value part) {
-    Value right = panelOf(gateUp, matrixOf(part), panel);
-    multiplyByPanel(gateUp, gathered, right, count, offsetPointer(sums, mul(part, constant(partBytes)), b.getI8Type()));
+    Value right = matmuls.panelOf(gateUp, matrixOf(part), panel);
+    matmuls.multiplyByPanel(gateUp, gathered, right, count,
+                            memory.at(matmuls.sums, mul(part, constant(partBytes)), b.getI8Type()));
   });
   Value panels[2];
   if (gateUp.isInputQuantized)
     for (int64_t part : {0, 1})
-      panels[part] = panelOf(gateUp, matrixOf(constant(part)), panel);
+      panels[part] = matmuls.panelOf(gateUp, matrixOf(constant(part)), panel);
   Value column = mul(panel, constant(kPanelWidth));
   if (activations && inner % kPanelWidth)
     vectorLoop(constant(kPanelWidth),
-               [&](Value c, int64_t width) { storeAt(floats(0.0, width), activations, c, f32, width); });
+               [&](Value c, int64_t width) { memory.store(floats(0.0, width), activations, c, f32, width); });
   return forLoop(constant(0), count, constant(1), [&](Value r) -> LogicalResult {
     Value from = mul(r, constant(kPanelWidth)), to = mul(add(first, r), constant(inner));
-    LogicalResult activated = forColumns(panel, inner, [&](Value c, int64_t width) -> LogicalResult {
+    LogicalResult activated = matmuls.forColumns(panel, inner, [&](Value c, int64_t width) -> LogicalResult {
       Element value = activationsAt(expert, column, panels, from, c, width);
       if (failed(value))
         return failure();
       if (activations)
-        storeAt(*value, activations, c, f32, width);
+        memory.store(*value, activations, c, f32, width);
       else
-        storeAt(*value, sharedPointer, add(to, add(column, c)), f32, width);
+        memory.store(*value, function.sharedPointer, add(to, add(column, c)), f32, width);
       return success();
     });
     if (succeeded(activated) && activations)
@@ -289,11 +301,11 @@ Element ExpertsKernel::activationsAt(Value expert, Value column, ArrayRef<Value>
                                      int64_t width) {
   Value parts[2];
   for (int64_t part : {0, 1}) {
-    parts[part] = sumAt(gateUp, add(constant(part * partBytes / 4), from), c, panels[part], width);
+    parts[part] = matmuls.sumAt(gateUp, add(constant(part * partBytes / 4), from), c, panels[part], width);
     if (!root.getGateUpBias())
       continue;
-    Element bias =
-        evaluate(root.getGateUpBias(), {Index{expert}, Index{constant(part)}, Index{add(column, c), true}}, width);
+    Element bias = tensors.evaluate(root.getGateUpBias(),
+                                    {Index{expert}, Index{constant(part)}, Index{add(column, c), true}}, width);
     if (failed(bias))
       return failure();
     parts[part] = arith::AddFOp::create(b, loc, parts[part], *bias);
@@ -318,14 +330,14 @@ Value ExpertsKernel::activate(Value gate, Value up, int64_t width) {
 void ExpertsKernel::writeActivations(Value first, Value r, Value panel) {
   SmallVector<Value> values;
   for (int64_t k = 0; k < kPanelWidth; k += config.lanes)
-    values.push_back(loadAt(activations, constant(k), b.getF32Type(), config.lanes));
+    values.push_back(memory.load(activations, constant(k), b.getF32Type(), config.lanes));
   Value row = add(first, r);
   Value offset = add(mul(row, constant(down.bytesOfRow())), mul(panel, constant(recordBytes(*down.quantized))));
-  Value largest = magnitudes(values.front());
+  Value largest = quantizer.magnitudes(values.front());
   for (Value part : ArrayRef(values).drop_front())
-    largest = arith::MaxSIOp::create(b, loc, largest, magnitudes(part));
-  RecordScale scale = scaleOfRecord(*down.quantized, largest);
-  writeRecord(*down.quantized, values, scale, offsetPointer(sharedPointer, offset, b.getI8Type()));
+    largest = arith::MaxSIOp::create(b, loc, largest, quantizer.magnitudes(part));
+  RecordScale scale = quantizer.scaleOfRecord(*down.quantized, largest);
+  quantizer.writeRecord(*down.quantized, values, scale, memory.at(function.sharedPointer, offset, b.getI8Type()));
 }
 
 //===-- Second matmul -----------------------------------------------------------------------------------------===//
@@ -338,18 +350,18 @@ LogicalResult ExpertsKernel::emitFinishTile(Value firstPanel, Value endPanel) {
   forLoop(constant(0), tokens, constant(1), [&](Value token) { fill(token, firstColumn, columns, 0.0); });
   LogicalResult added = forBlocks(finishRows, [&](Value expert, Value first, Value count) {
     return forLoop(firstPanel, endPanel, constant(1), [&](Value panel) {
-      Value right = panelOf(down, expert, panel);
-      Value left = offsetPointer(sharedPointer, mul(first, constant(down.bytesOfRow())), b.getI8Type());
-      multiplyByPanel(down, left, right, count, sums);
+      Value right = matmuls.panelOf(down, expert, panel);
+      Value left = memory.at(function.sharedPointer, mul(first, constant(down.bytesOfRow())), b.getI8Type());
+      matmuls.multiplyByPanel(down, left, right, count, matmuls.sums);
       return addToResult(expert, first, count, panel, right);
     });
   });
   if (failed(added))
     return failure();
   // Rows whose index is outside of the experts make their tokens NaN.
-  Value end = loadAt(begins, constant(experts + 1), i64, 1);
-  forLoop(loadAt(begins, constant(experts), i64, 1), end, constant(1), [&](Value i) {
-    Value token = div(loadAt(order, i, i64, 1), topK);
+  Value end = memory.load(begins, constant(experts + 1), i64, 1);
+  forLoop(memory.load(begins, constant(experts), i64, 1), end, constant(1), [&](Value i) {
+    Value token = div(memory.load(order, i, i64, 1), topK);
     fill(token, firstColumn, columns, std::numeric_limits<double>::quiet_NaN());
   });
   return success();
@@ -358,32 +370,32 @@ LogicalResult ExpertsKernel::emitFinishTile(Value firstPanel, Value endPanel) {
 /// Sets the columns of a tile in a row of the result.
 void ExpertsKernel::fill(Value token, Value firstColumn, Value columns, double value) {
   vectorLoop(columns, [&](Value c, int64_t width) {
-    store(floats(value, width), outputs[0], {Index{token}, Index{add(firstColumn, c), true}}, width);
+    tensors.store(floats(value, width), function.outputs[0], {Index{token}, Index{add(firstColumn, c), true}}, width);
   });
 }
 
 /// Adds the sums of `count` rows by a panel to their tokens, times the weights of the expert.
 LogicalResult ExpertsKernel::addToResult(Value expert, Value first, Value count, Value panel, Value right) {
-  const Storage &output = outputs[0];
+  const Storage &output = function.outputs[0];
   Value column = mul(panel, constant(kPanelWidth));
   return forLoop(constant(0), count, constant(1), [&](Value r) -> LogicalResult {
-    Value row = loadAt(order, add(first, r), b.getI64Type(), 1);
+    Value row = memory.load(order, add(first, r), b.getI64Type(), 1);
     Value token = div(row, topK), from = mul(r, constant(kPanelWidth));
-    Element weight = evaluate(root.getWeights(), {Index{token}, Index{rem(row, topK)}}, 1);
+    Element weight = tensors.evaluate(root.getWeights(), {Index{token}, Index{rem(row, topK)}}, 1);
     if (failed(weight))
       return failure();
-    return forColumns(panel, hidden, [&](Value c, int64_t width) -> LogicalResult {
+    return matmuls.forColumns(panel, hidden, [&](Value c, int64_t width) -> LogicalResult {
       Index feature{add(column, c), true};
-      Value sum = sumAt(down, from, c, right, width);
+      Value sum = matmuls.sumAt(down, from, c, right, width);
       if (root.getDownBias()) {
-        Element bias = evaluate(root.getDownBias(), {Index{expert}, feature}, width);
+        Element bias = tensors.evaluate(root.getDownBias(), {Index{expert}, feature}, width);
         if (failed(bias))
           return failure();
         sum = arith::AddFOp::create(b, loc, sum, *bias);
       }
       sum = arith::MulFOp::create(b, loc, sum, splat(*weight, width));
       Indices at{{token}, feature};
-      store(arith::AddFOp::create(b, loc, load(output, at, width), sum), output, at, width);
+      tensors.store(arith::AddFOp::create(b, loc, tensors.load(output, at, width), sum), output, at, width);
       return success();
     });
   });

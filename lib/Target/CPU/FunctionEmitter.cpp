@@ -24,7 +24,7 @@ void FunctionEmitter::refuseOverflow() {
   });
   Value overflow;
   Type pair = LLVM::LLVMStructType::getLiteral(b.getContext(), {b.getI64Type(), b.getI1Type()});
-  for (Operation &each : llvm::make_early_inc_range(function.getBody().front())) {
+  for (Operation &each : llvm::make_early_inc_range(operation.getBody().front())) {
     Operation *op = &each;
     if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
       continue;
@@ -42,9 +42,9 @@ void FunctionEmitter::refuseOverflow() {
     op->replaceAllUsesWith(ValueRange{arith::SelectOp::create(b, loc, own, constant(1), result).getResult()});
     op->erase();
   }
-  b.setInsertionPoint(function.getBody().front().getTerminator());
+  b.setInsertionPoint(operation.getBody().front().getTerminator());
   if (overflow)
-    ifThen(overflow, [&] { setLaunchValue(ITX_PLAN_WORKSPACE_BYTES, constant(-1)); });
+    ifThen(overflow, [&] { setSlot(ITX_PLAN_WORKSPACE_BYTES, constant(-1)); });
 }
 
 LogicalResult refuse(rt::KernelOp kernel, Operation *op, const Twine &reason) {
@@ -60,19 +60,19 @@ static func::FuncOp makeFunction(OpBuilder &b, Location loc, ModuleOp module, St
 
 void FunctionEmitter::beginLaunch(ModuleOp module, StringRef name) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  function = makeFunction(b, loc, module, name, {pointer, b.getI64Type(), pointer});
-  sizesPointer = function.getArgument(0);
-  threads = function.getArgument(1);
-  launchPointer = function.getArgument(2);
+  operation = makeFunction(b, loc, module, name, {pointer, b.getI64Type(), pointer});
+  sizesPointer = operation.getArgument(0);
+  threads = operation.getArgument(1);
+  launchPointer = operation.getArgument(2);
   beginFunction(func::ReturnOp::create(b, loc));
 }
 
 void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  function = makeFunction(b, loc, module, name, {pointer, b.getI64Type(), b.getI64Type(), pointer});
+  operation = makeFunction(b, loc, module, name, {pointer, b.getI64Type(), b.getI64Type(), pointer});
   workspaceBytes = getAffineConstantExpr(0, b.getContext());
 
-  Value arguments = function.getArgument(0);
+  Value arguments = operation.getArgument(0);
   auto field = [&](int32_t index) -> Value {
     Value address = LLVM::GEPOp::create(b, loc, pointer, pointer, arguments, ArrayRef<LLVM::GEPArg>{index});
     return LLVM::LoadOp::create(b, loc, pointer, address);
@@ -81,39 +81,39 @@ void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
   sizesPointer = field(1);
   launchPointer = field(2);
   sharedPointer = field(3);
-  tileBegin = function.getArgument(1);
-  tileEnd = function.getArgument(2);
-  workspace = function.getArgument(3);
+  tileBegin = operation.getArgument(1);
+  tileEnd = operation.getArgument(2);
+  workspace = operation.getArgument(3);
   threads = nullptr;
 
   beginFunction(func::ReturnOp::create(b, loc));
   for (unsigned index = 0; index != kernel.getNumArguments() + kernel.getResultTypes().size(); ++index) {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(prologueEnd);
+    b.setInsertionPoint(code->prologueEnd);
     Value address = LLVM::GEPOp::create(b, loc, pointer, pointer, buffers, ArrayRef<LLVM::GEPArg>{int32_t(index)});
     addBuffer(index, LLVM::LoadOp::create(b, loc, pointer, address));
   }
 }
 
-void FunctionEmitter::setLaunchValue(int64_t slot, Value value) {
-  LLVM::StoreOp::create(b, loc, value, offsetPointer(launchPointer, constant(slot), b.getI64Type()));
+void FunctionEmitter::setSlot(int64_t slot, Value value) {
+  LLVM::StoreOp::create(b, loc, value, memory.at(launchPointer, constant(slot), b.getI64Type()));
 }
 
-Value FunctionEmitter::launchValue(int64_t slot) {
-  return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(launchPointer, constant(slot), b.getI64Type()));
+Value FunctionEmitter::slot(int64_t slot) {
+  return LLVM::LoadOp::create(b, loc, b.getI64Type(), memory.at(launchPointer, constant(slot), b.getI64Type()));
 }
 
 Value FunctionEmitter::scratch(AffineExpr bytes) {
   OpBuilder::InsertionGuard guard(b);
   Value offset = size(workspaceBytes);
-  b.setInsertionPoint(prologueEnd);
-  Value result = offsetPointer(workspace, offset, b.getI8Type());
+  b.setInsertionPoint(code->prologueEnd);
+  Value result = memory.at(workspace, offset, b.getI8Type());
   workspaceBytes = workspaceBytes + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
   return result;
 }
 
 Value FunctionEmitter::emitSize(int64_t position) {
-  return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(sizesPointer, constant(position), b.getI64Type()));
+  return LLVM::LoadOp::create(b, loc, b.getI64Type(), memory.at(sizesPointer, constant(position), b.getI64Type()));
 }
 
 } // namespace intarsia::cpu

@@ -13,19 +13,19 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 LogicalResult KernelEmitter::emit(ModuleOp module, StringRef launchName, StringRef runName) {
-  if (failed(checkSizes()) || failed(analyze()))
+  if (failed(function.checkSizes()) || failed(analyze()))
     return failure();
   // The body is emitted first: it says how much scratch the launch has to ask for.
-  beginRun(module, runName);
+  function.beginRun(module, runName);
   if (failed(run()))
     return failure();
-  beginLaunch(module, launchName);
-  setLaunchValue(ITX_PLAN_WORKSPACE_BYTES, size(workspaceBytes));
-  setLaunchValue(ITX_PLAN_SHARED_BYTES, constant(0));
-  setLaunchValue(ITX_PLAN_ZEROED_BYTES, constant(0));
-  setLaunchValue(ITX_PLAN_FINISH_TILES, constant(0));
+  function.beginLaunch(module, launchName);
+  function.setSlot(ITX_PLAN_WORKSPACE_BYTES, function.size(function.workspaceBytes));
+  function.setSlot(ITX_PLAN_SHARED_BYTES, constant(0));
+  function.setSlot(ITX_PLAN_ZEROED_BYTES, constant(0));
+  function.setSlot(ITX_PLAN_FINISH_TILES, constant(0));
   launch();
-  refuseOverflow();
+  function.refuseOverflow();
   b.clearInsertionPoint();
   return success();
 }

@@ -7,17 +7,20 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_KERNELEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_KERNELEMITTER_H
 
-#include "lib/Target/CPU/QuantizedTileEmitter.h"
+#include "lib/Target/CPU/FunctionEmitter.h"
 
 namespace intarsia::cpu {
 
 /// Emits the two functions of a kernel (include/intarsia/module_abi.h): its launch, which the ABI names `plan`, and its
 /// body, `run`. One class for each kind of root (<Root>Kernel.cpp) chooses the loops; KernelRoots.h finds the class of
-/// a kernel. Each layer is a class of its own: loops, memory, functions, elements of tensors, rows, register tiles,
-/// quantized values.
-class KernelEmitter : public QuantizedTileEmitter {
+/// a kernel. A kernel holds the emitters that it needs: those of functions, memory and elements of tensors stand here,
+/// those of rows, register tiles and quantized values in the kernels that have some.
+class KernelEmitter : protected LoopEmitter {
 public:
-  using QuantizedTileEmitter::QuantizedTileEmitter;
+  KernelEmitter(rt::KernelOp kernel, const TileConfig &config)
+      : LoopEmitter(config.instructions(), kernel.getLoc()), config(config), kernel(kernel),
+        function(*this, kernel, config), memory(function), tensors(function) {}
+  virtual ~KernelEmitter() = default;
 
   /// Appends the functions `launchName` and `runName` to the module. Fails with a message at the op that the CPU target
   /// cannot compile.
@@ -30,6 +33,12 @@ protected:
   virtual mlir::LogicalResult run() = 0;
   /// Emits the launch, which cuts the work into tiles.
   virtual void launch() = 0;
+
+  const TileConfig &config;
+  rt::KernelOp kernel;
+  FunctionEmitter function;
+  MemoryEmitter memory;
+  TensorEmitter tensors;
 };
 
 } // namespace intarsia::cpu

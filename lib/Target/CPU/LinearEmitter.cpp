@@ -14,26 +14,23 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-LinearEmitter::LinearEmitter(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
-    : KernelEmitter(kernel, config), root(root) {}
-
 LogicalResult LinearEmitter::findSections(bool quantizesResult) {
-  for (unsigned i = 0; !quantizesResult && i < kernel.getResultTypes().size(); ++i)
+  for (unsigned i = 0; !quantizesResult && i < function.kernel.getResultTypes().size(); ++i)
     if (isQuantized(i))
-      return unsupported(root, "a result of its kernel is quantized, which it has no tiles for");
+      return function.refuse(root, "a result of its kernel is quantized, which it has no tiles for");
   sections = sectionsOfResult();
   if (sections.empty())
-    return unsupported(root, "a result of its kernel is of another shape");
+    return function.refuse(root, "a result of its kernel is of another shape");
   return findPanelOrder();
 }
 
 /// Returns the sections of the result, or none where the kernel's results are no elementwise functions of them.
-SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
+SmallVector<LinearSection> LinearEmitter::sectionsOfResult() {
   Value result = root.getResult();
-  ArrayRef<AffineExpr> extents = sizes.of(result), leading = extents.drop_back();
+  ArrayRef<AffineExpr> extents = function.sizes.of(result), leading = extents.drop_back();
   int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0);
   auto hasColumns = [&](Value value, int64_t columns) {
-    ArrayRef<AffineExpr> shape = sizes.of(value);
+    ArrayRef<AffineExpr> shape = function.sizes.of(value);
     return !shape.empty() && shape.drop_back() == leading && shape.back() == b.getAffineConstantExpr(columns);
   };
   SmallVector<tensor::ExtractSliceOp> slices;
@@ -54,9 +51,9 @@ SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
 
   // The slices that each output reads.
   SmallVector<llvm::SmallBitVector> reads;
-  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+  for (unsigned i = 0; i < function.kernel.getResultTypes().size(); ++i) {
     SetVector<Operation *> ops;
-    if (Operation *op = yielded(i).getDefiningOp())
+    if (Operation *op = function.yielded(i).getDefiningOp())
       ops.insert(op);
     for (unsigned next = 0; next < ops.size(); ++next)
       if (!isa<tensor::ExtractSliceOp>(ops[next]))
@@ -85,7 +82,7 @@ SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
       continue;
     LinearSection &section = sections[sections.size() == 1 ? 0 : std::max(read.find_first(), 0)];
     section.outputs.push_back(i);
-    if (!hasColumns(yielded(i), section.columns))
+    if (!hasColumns(function.yielded(i), section.columns))
       return {};
   }
   return sections;
@@ -94,11 +91,11 @@ SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
 LogicalResult LinearEmitter::findPanelOrder() {
   int64_t slices = 1;
   if (auto weight = dyn_cast<BlockArgument>(root.getWeight()))
-    if (auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout"))
+    if (auto layout = function.kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout"))
       slices = layout.getSlices();
   if (slices != 1 && slices != together())
-    return unsupported(root, "panels of " + Twine(slices) + " slices of its weight alternate, its result is read in " +
-                                 Twine(together()));
+    return function.refuse(root, "panels of " + Twine(slices) +
+                                     " slices of its weight alternate, its result is read in " + Twine(together()));
   panelOrder = slices == 1 ? PanelOrder{sections.front().columns / kPanelWidth, 1} : PanelOrder{1, together()};
   return success();
 }
@@ -119,35 +116,35 @@ LogicalResult LinearEmitter::inSectionFrom(unsigned first, Value panel, SectionF
 LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const RowScope &row, Value column,
                                             function_ref<Value(int64_t, Value, int64_t)> sum,
                                             function_ref<LogicalResult(ArrayRef<Index>, int64_t)> also) {
-  currentRow = &row;
-  auto savedBound = bound;
+  tensors.currentRow = &row;
+  auto savedBound = tensors.bound;
   for (auto [slice, value] : llvm::enumerate(section.slices)) {
     int64_t offset = section.begin + slice * section.columns;
-    bound[value] = [&, slice, offset](ArrayRef<Index> at, int64_t width) -> Element {
+    tensors.bound[value] = [&, slice, offset](ArrayRef<Index> at, int64_t width) -> Element {
       Value x = sum(slice, sub(at.back().base, column), width);
       if (!root.getBias())
         return x;
-      Element bias = evaluate(root.getBias(), {Index{add(at.back().base, constant(offset)), true}}, width);
+      Element bias = tensors.evaluate(root.getBias(), {Index{add(at.back().base, constant(offset)), true}}, width);
       if (failed(bias))
         return failure();
       return arith::AddFOp::create(b, loc, x, *bias).getResult();
     };
   }
   auto storeColumn = [&](Value c, int64_t width) -> LogicalResult {
-    memo.emplace_back();
+    code->memo.emplace_back();
     Indices at;
     for (Value prefix : row.prefix)
       at.push_back({prefix});
     at.push_back({c, true});
     for (unsigned i : section.outputs) {
-      Element element = evaluate(yielded(i), at, width);
+      Element element = tensors.evaluate(function.yielded(i), at, width);
       if (failed(element))
         return failure();
-      store(*element, outputs[i], at, width);
+      tensors.store(*element, function.outputs[i], at, width);
     }
     if (also && failed(also(at, width)))
       return failure();
-    memo.pop_back();
+    code->memo.pop_back();
     return success();
   };
   auto wholePanel = [&]() -> LogicalResult {
@@ -167,8 +164,8 @@ LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const 
     Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
     stored = ifThen(isWhole, wholePanel, [&] { return rest(columns); });
   }
-  bound = savedBound;
-  currentRow = nullptr;
+  tensors.bound = savedBound;
+  tensors.currentRow = nullptr;
   return stored;
 }
 

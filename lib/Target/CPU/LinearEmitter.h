@@ -7,28 +7,29 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_LINEAREMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_LINEAREMITTER_H
 
-#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/FunctionEmitter.h"
 
 namespace intarsia::cpu {
 
-/// The base of kernels around an nn.linear: it knows which columns of the result are stored where.
-class LinearEmitter : public KernelEmitter {
-public:
-  LinearEmitter(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config);
+/// Columns of a linear's result that are stored alike: all of them; one of the slices that they are read as; or,
+/// where ops read several slices together, the same columns of each.
+struct LinearSection {
+  int64_t begin, columns;                ///< columns of the first slice
+  llvm::SmallVector<mlir::Value> slices; ///< the result itself, or slices, each `columns` behind the one before
+  llvm::SmallVector<unsigned> outputs;
+};
 
-protected:
-  /// Columns of a linear's result that are stored alike: all of them; one of the slices that they are read as; or,
-  /// where ops read several slices together, the same columns of each.
-  struct LinearSection {
-    int64_t begin, columns;                ///< columns of the first slice
-    llvm::SmallVector<mlir::Value> slices; ///< the result itself, or slices, each `columns` behind the one before
-    llvm::SmallVector<unsigned> outputs;
-  };
-  /// The order of the panels of a linear's weight that a tile of sections multiplies: that of a slice is `ofSlice`
-  /// behind that of the slice before, the next of the same slice `next` behind.
-  struct PanelOrder {
-    int64_t ofSlice, next;
-  };
+/// The order of the panels of a linear's weight that a tile of sections multiplies: that of a slice is `ofSlice`
+/// behind that of the slice before, the next of the same slice `next` behind.
+struct PanelOrder {
+  int64_t ofSlice, next;
+};
+
+/// The results of a kernel around an nn.linear: which columns are stored where.
+class LinearEmitter : public LoopEmitter {
+public:
+  LinearEmitter(FunctionEmitter &function, TensorEmitter &tensors, nn::LinearOp root)
+      : LoopEmitter(function), config(function.config), function(function), tensors(tensors), root(root) {}
 
   using SectionFn = llvm::function_ref<mlir::LogicalResult(const LinearSection &section, mlir::Value column)>;
 
@@ -39,7 +40,7 @@ protected:
   /// Returns how many panels a panel of a tile is: one of each slice.
   int64_t together() const { return sections.front().slices.size(); }
   /// Sizes of the rows of the result.
-  llvm::ArrayRef<mlir::AffineExpr> leading() { return sizes.of(root.getResult()).drop_back(); }
+  llvm::ArrayRef<mlir::AffineExpr> leading() { return function.sizes.of(root.getResult()).drop_back(); }
   /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
   mlir::LogicalResult inSectionOf(mlir::Value panel, SectionFn body);
   /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the sums through
@@ -49,16 +50,20 @@ protected:
                  llvm::function_ref<mlir::Value(int64_t slice, mlir::Value c, int64_t width)> sum,
                  llvm::function_ref<mlir::LogicalResult(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
 
-  nn::LinearOp root;
   llvm::SmallVector<LinearSection> sections; ///< in the order of columns; one that has several slices is the only one
   PanelOrder panelOrder{0, 0};
 
 private:
-  bool isQuantized(unsigned output) { return bool(yielded(output).getDefiningOp<nn::QuantizeOp>()); }
+  bool isQuantized(unsigned output) { return bool(function.yielded(output).getDefiningOp<nn::QuantizeOp>()); }
   llvm::SmallVector<LinearSection> sectionsOfResult();
   mlir::LogicalResult findPanelOrder();
   /// Emits `body` for one of the last sections, from index `first` on.
   mlir::LogicalResult inSectionFrom(unsigned first, mlir::Value panel, SectionFn body);
+
+  const TileConfig &config;
+  FunctionEmitter &function;
+  TensorEmitter &tensors;
+  nn::LinearOp root;
 };
 
 } // namespace intarsia::cpu

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
+#include "lib/Target/CPU/QuantizedWeightEmitter.h"
+#include "lib/Target/CPU/TileEmitter.h"
 
 #include "intarsia/module_abi.h"
 #include "lib/Kernel/RowScales.h"
@@ -27,7 +29,7 @@ constexpr int64_t kPrefetchStep = 8;
 
 /// A tile is a block of rows by some panels of the weight. Rows of the left operand stay in the private cache while the
 /// panels pass by; the other ops of the kernel are computed on a register tile's sums.
-class LinearKernel final : public LinearEmitter {
+class LinearKernel final : public KernelEmitter {
 public:
   LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config);
 
@@ -47,6 +49,12 @@ private:
   void multiplyRows(Value panel, Value m, Value count, Value lines);
   LogicalResult storeRows(Value panel, Value m, Value count);
 
+  nn::LinearOp root;
+  LinearEmitter linear{function, tensors, root};
+  PanelEmitter weights{function};
+  RowEmitter rowEmitter{function, tensors};
+  TileEmitter registerTiles{function};
+  QuantizedWeightEmitter quantizedWeights{function};
   RankedTensorType weightType;
   int64_t features, depth;
   std::optional<BlockPanels> quantized; ///< how the weight is stored, if quantized
@@ -68,7 +76,7 @@ private:
     return kPanelWidth * (quantized ? quantized->steps() * BlockPanels::stepDepth : depth);
   }
   /// Panels of the weight, counted as tiles do: one of each slice together.
-  int64_t panelCount() const { return llvm::divideCeil(features, kPanelWidth) / together(); }
+  int64_t panelCount() const { return llvm::divideCeil(features, kPanelWidth) / linear.together(); }
   /// Returns the depth as a divisor: rows without input features have none.
   int64_t rowDepth() const { return std::max<int64_t>(depth, 1); }
   int64_t sumsOfSlice() const { return config.rows * kPanelWidth; }
@@ -77,7 +85,7 @@ private:
 } // namespace
 
 LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
-    : LinearEmitter(kernel, root, config), weightType(cast<RankedTensorType>(root.getWeight().getType())),
+    : KernelEmitter(kernel, config), root(root), weightType(cast<RankedTensorType>(root.getWeight().getType())),
       features(weightType.getDimSize(0)), depth(weightType.getDimSize(1)) {}
 
 /// Returns true if integers of 8 bits are added up over 256 features, or all of a row, before they are scaled.
@@ -121,7 +129,7 @@ int64_t LinearKernel::maximalRows() const {
 }
 
 void LinearKernel::launch() {
-  rows = product(leading());
+  rows = function.product(linear.leading());
   // Row blocks as equal as whole register tiles allow.
   Value blocks = max(ceilDiv(rows, constant(maximalRows())), constant(1));
   Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(config.rows)), constant(config.rows));
@@ -130,47 +138,48 @@ void LinearKernel::launch() {
   // Tiles are as small as pays: a thread that is held up then leaves its work to the others. A left operand that is
   // packed for each tile pays for two tiles a thread only.
   bool packs = !cast<RankedTensorType>(root.getInput().getType()).getElementType().isF32();
-  Value evenly = max(ceilDiv(constant(panelCount()), packs ? mul(threads, constant(2)) : threads), constant(1));
-  Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth() * together()));
+  Value evenly =
+      max(ceilDiv(constant(panelCount()), packs ? mul(function.threads, constant(2)) : function.threads), constant(1));
+  Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth() * linear.together()));
   Value panelsPerTile = packs ? evenly : min(max(div(constant(kTileFlops), panelFlops), constant(1)), evenly);
   Value groups = ceilDiv(constant(panelCount()), panelsPerTile);
-  setLaunchValue(ITX_PLAN_TILES, mul(blocks, groups));
-  setLaunchValue(kRowBlock, rowBlock);
-  setLaunchValue(kPanelsPerTile, panelsPerTile);
-  setLaunchValue(kPanelGroups, groups);
+  function.setSlot(ITX_PLAN_TILES, mul(blocks, groups));
+  function.setSlot(kRowBlock, rowBlock);
+  function.setSlot(kPanelsPerTile, panelsPerTile);
+  function.setSlot(kPanelGroups, groups);
   if (norm)
-    setLaunchValue(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
+    function.setSlot(ITX_PLAN_FINISH_TILES, ceilDiv(rows, constant(kFinishRows)));
 }
 
 LogicalResult LinearKernel::analyze() {
   if (ShapedType::isDynamic(features) || ShapedType::isDynamic(depth))
-    return unsupported(root, "its weight has dynamic sizes");
-  quantized = panelsOf(root.getWeight());
-  if (failed(splitOutputs()) || failed(findSections()))
+    return function.refuse(root, "its weight has dynamic sizes");
+  quantized = weights.panelsOf(root.getWeight());
+  if (failed(splitOutputs()) || failed(linear.findSections()))
     return failure();
-  if (norm && sections.front().slices.front() != root.getResult())
-    return unsupported(root, "a result of its kernel is of another shape");
+  if (norm && linear.sections.front().slices.front() != root.getResult())
+    return function.refuse(root, "a result of its kernel is of another shape");
   if (norm)
-    sections.front().outputs = early;
+    linear.sections.front().outputs = early;
   return success();
 }
 
 LogicalResult LinearKernel::run() {
-  rows = product(leading());
-  sums = scratch(sumsOfSlice() * together() * 4);
-  Value rowBlock = launchValue(kRowBlock), panelsPerTile = launchValue(kPanelsPerTile),
-        groups = launchValue(kPanelGroups);
+  rows = function.product(linear.leading());
+  sums = function.scratch(sumsOfSlice() * linear.together() * 4);
+  Value rowBlock = function.slot(kRowBlock), panelsPerTile = function.slot(kPanelsPerTile),
+        groups = function.slot(kPanelGroups);
   if (failed(locateOperands()))
     return failure();
   // Norms are computed in tiles of their own, once all rows are multiplied.
-  Value tiles = launchValue(ITX_PLAN_TILES);
+  Value tiles = function.slot(ITX_PLAN_TILES);
   if (norm) {
-    Value isFinishing = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, tileBegin, tiles);
+    Value isFinishing = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, function.tileBegin, tiles);
     if (failed(ifThen(isFinishing, [&] { return emitNormTiles(tiles); })))
       return failure();
   }
-  Value end = norm ? min(tileEnd, tiles) : tileEnd;
-  return forLoop(tileBegin, end, constant(1), [&](Value tile) -> LogicalResult {
+  Value end = norm ? min(function.tileEnd, tiles) : function.tileEnd;
+  return forLoop(function.tileBegin, end, constant(1), [&](Value tile) -> LogicalResult {
     Value block = div(tile, groups), group = rem(tile, groups);
     firstRow = mul(block, rowBlock);
     endRow = min(add(firstRow, rowBlock), rows);
@@ -186,7 +195,7 @@ LogicalResult LinearKernel::run() {
 LogicalResult LinearKernel::splitOutputs() {
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
     bool waits = false;
-    SmallVector<Value> worklist{yielded(i)};
+    SmallVector<Value> worklist{function.yielded(i)};
     DenseSet<Operation *> seen;
     while (!worklist.empty()) {
       Operation *op = worklist.pop_back_val().getDefiningOp();
@@ -195,7 +204,7 @@ LogicalResult LinearKernel::splitOutputs() {
         continue;
       if (isa<RowwiseOpInterface>(op)) {
         if (norm && norm != op)
-          return unsupported(op, "a linear layer takes one norm after it");
+          return function.refuse(op, "a linear layer takes one norm after it");
         norm = op;
         waits = true;
       }
@@ -208,8 +217,8 @@ LogicalResult LinearKernel::splitOutputs() {
 
 /// Decides which operands are read where they lie, and makes room for those that are packed.
 LogicalResult LinearKernel::locateOperands() {
-  input = view(root.getInput());
-  unsigned inputRank = sizes.of(root.getInput()).size();
+  input = tensors.view(root.getInput());
+  unsigned inputRank = function.sizes.of(root.getInput()).size();
   rt::PanelsAttr layout;
   if (auto argument = dyn_cast<BlockArgument>(root.getWeight()))
     layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
@@ -217,41 +226,42 @@ LogicalResult LinearKernel::locateOperands() {
   bool bf16Dot = config.bf16Dot && hasPanels && weightType.getElementType().isBF16();
   bool readable = input && (input->elementType.isF32() || (bf16Dot && input->elementType.isBF16()));
   packsInput = !readable || (inputRank > 2 && !input->dense);
-  packedInput = packsInput ? scratch(maximalRows() * depth * 4) : Value();
+  packedInput = packsInput ? function.scratch(maximalRows() * depth * 4) : Value();
   inputStride = packsInput || inputRank == 1 ? constant(depth) : input->strides[inputRank - 2];
 
-  weight = view(root.getWeight());
+  weight = tensors.view(root.getWeight());
   if (!weight || (hasPanels && layout.getWidth() != kPanelWidth))
-    return unsupported(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
-  packedPanels = hasPanels ? Value() : scratch(packedElements() * together() * 4);
+    return function.refuse(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
+  packedPanels = hasPanels ? Value() : function.scratch(packedElements() * linear.together() * 4);
 
   if (norm) {
     unsigned output = late.front();
     for (unsigned i : early)
-      if (yielded(i) == norm->getOperand(0))
+      if (function.yielded(i) == norm->getOperand(0))
         output = i;
-    rowStorage = outputs[output];
+    rowStorage = function.outputs[output];
   }
   return success();
 }
 
 LogicalResult LinearKernel::emitNormTiles(Value tiles) {
   Value normInput = norm->getOperand(0);
-  storage[normInput] = *rowStorage;
-  Value begin = mul(sub(tileBegin, tiles), constant(kFinishRows));
-  Value end = min(mul(sub(tileEnd, tiles), constant(kFinishRows)), rows);
-  LogicalResult emitted =
-      forLoop(begin, end, constant(1), [&](Value flat) { return emitRow(makeRow(flat, leading()), late); });
-  storage.erase(normInput);
+  function.storage[normInput] = *rowStorage;
+  Value begin = mul(sub(function.tileBegin, tiles), constant(kFinishRows));
+  Value end = min(mul(sub(function.tileEnd, tiles), constant(kFinishRows)), rows);
+  LogicalResult emitted = forLoop(begin, end, constant(1), [&](Value flat) {
+    return rowEmitter.emitRow(tensors.makeRow(flat, linear.leading()), late);
+  });
+  function.storage.erase(normInput);
   return emitted;
 }
 
 LogicalResult LinearKernel::packInputRows() {
   return forLoop(firstRow, endRow, constant(1), [&](Value flat) {
-    RowScope row = makeRow(flat, leading());
-    currentRow = &row;
-    auto savedBound = bound;
-    if (kernel::quantizedToFloats(root.getInput()) && failed(prepareRow(row, {root.getInput()})))
+    RowScope row = tensors.makeRow(flat, linear.leading());
+    tensors.currentRow = &row;
+    auto savedBound = tensors.bound;
+    if (kernel::quantizedToFloats(root.getInput()) && failed(rowEmitter.prepareRow(row, {root.getInput()})))
       return failure();
     Value to = mul(sub(flat, firstRow), constant(depth));
     LogicalResult packed = vectorLoop(constant(depth), [&](Value k, int64_t width) -> LogicalResult {
@@ -259,38 +269,38 @@ LogicalResult LinearKernel::packInputRows() {
       for (Value prefix : row.prefix)
         at.push_back({prefix});
       at.push_back({k, true});
-      Element x = evaluate(root.getInput(), at, width);
+      Element x = tensors.evaluate(root.getInput(), at, width);
       if (succeeded(x))
-        storeAt(*x, packedInput, add(to, k), b.getF32Type(), width);
+        memory.store(*x, packedInput, add(to, k), b.getF32Type(), width);
       return x;
     });
-    currentRow = nullptr;
-    bound = savedBound;
+    tensors.currentRow = nullptr;
+    tensors.bound = savedBound;
     return packed;
   });
 }
 
 /// Returns the index in the weight of a slice's panel.
 Value LinearKernel::panelOf(Value panel, Value slice) {
-  return add(mul(panel, constant(panelOrder.next)), mul(slice, constant(panelOrder.ofSlice)));
+  return add(mul(panel, constant(linear.panelOrder.next)), mul(slice, constant(linear.panelOrder.ofSlice)));
 }
 
 Value LinearKernel::packedPanelOf(Value slice) {
-  return offsetPointer(packedPanels, mul(slice, constant(packedElements())), b.getF32Type());
+  return memory.at(packedPanels, mul(slice, constant(packedElements())), b.getF32Type());
 }
 
 /// Writes the panels of all slices as f32.
 void LinearKernel::packPanels(Value panel) {
-  forLoop(constant(0), constant(together()), constant(1), [&](Value slice) {
+  forLoop(constant(0), constant(linear.together()), constant(1), [&](Value slice) {
     Value column = mul(panelOf(panel, slice), constant(kPanelWidth)), to = packedPanelOf(slice);
     if (quantized) {
       Value from = mul(panelOf(panel, slice), constant(quantized->panelBytes()));
-      dequantizePanel(*quantized, offsetPointer(weight->pointer, from, b.getI8Type()), to);
+      quantizedWeights.dequantizePanel(*quantized, memory.at(weight->pointer, from, b.getI8Type()), to);
       return;
     }
-    packTransposed(to, offsetPointer(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
-                   weight->strides[0], weight->elementType, constant(depth),
-                   min(sub(constant(features), column), constant(kPanelWidth)), Value());
+    registerTiles.packTransposed(to, memory.at(weight->pointer, mul(column, weight->strides[0]), weight->elementType),
+                                 weight->strides[0], weight->elementType, constant(depth),
+                                 min(sub(constant(features), column), constant(kPanelWidth)), Value());
   });
 }
 
@@ -314,49 +324,50 @@ LogicalResult LinearKernel::multiplyPanel(Value panel) {
 /// Multiplies `count` rows from `m` on; `lines` bytes of the next panel are prefetched for each k.
 void LinearKernel::multiplyRows(Value panel, Value m, Value count, Value lines) {
   Type f32 = b.getF32Type();
-  forLoop(constant(0), constant(together()), constant(1), [&](Value slice) {
+  forLoop(constant(0), constant(linear.together()), constant(1), [&](Value slice) {
     TileOperands operands;
     if (hasPanels) {
       Value elements = mul(panelOf(panel, slice), constant(depth * kPanelWidth));
-      operands.b = offsetPointer(weight->pointer, elements, weight->elementType);
-      Value nextPanel = offsetPointer(operands.b, constant(panelOrder.next * depth * kPanelWidth), weight->elementType);
+      operands.b = memory.at(weight->pointer, elements, weight->elementType);
+      Value nextPanel =
+          memory.at(operands.b, constant(linear.panelOrder.next * depth * kPanelWidth), weight->elementType);
       Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
-      operands.prefetch = offsetPointer(nextPanel, part, b.getI8Type());
+      operands.prefetch = memory.at(nextPanel, part, b.getI8Type());
       operands.prefetchStep = lines;
     } else {
       operands.b = packedPanelOf(slice);
     }
-    operands.a = packsInput ? offsetPointer(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
-                            : offsetPointer(input->pointer, mul(m, inputStride), input->elementType);
+    operands.a = packsInput ? memory.at(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
+                            : memory.at(input->pointer, mul(m, inputStride), input->elementType);
     operands.aRow = inputStride;
     operands.aColumn = constant(1);
     operands.aType = packsInput ? f32 : input->elementType;
     operands.bRow = constant(kPanelWidth);
     operands.bType = hasPanels ? weight->elementType : f32;
     operands.depth = constant(depth);
-    operands.out = offsetPointer(sums, mul(slice, constant(sumsOfSlice())), f32);
+    operands.out = memory.at(sums, mul(slice, constant(sumsOfSlice())), f32);
     operands.outRow = constant(kPanelWidth);
-    emitTileRows(operands, count, kPanelWidth);
+    registerTiles.emitTileRows(operands, count, kPanelWidth);
   });
 }
 
 LogicalResult LinearKernel::storeRows(Value panel, Value m, Value count) {
   Value normInput = norm ? norm->getOperand(0) : Value();
-  bool storesRow = norm && llvm::none_of(early, [&](unsigned i) { return yielded(i) == normInput; });
-  return inSectionOf(panel, [&](const LinearSection &section, Value column) {
+  bool storesRow = norm && llvm::none_of(early, [&](unsigned i) { return function.yielded(i) == normInput; });
+  return linear.inSectionOf(panel, [&](const LinearSection &section, Value column) {
     return forLoop(constant(0), count, constant(1), [&](Value r) {
       Value sumRow = mul(r, constant(kPanelWidth));
-      return storeLinearRow(
-          section, makeRow(add(m, r), leading()), column,
+      return linear.storeLinearRow(
+          section, tensors.makeRow(add(m, r), linear.leading()), column,
           [&](int64_t slice, Value c, int64_t width) {
-            return loadAt(sums, add(add(sumRow, constant(slice * sumsOfSlice())), c), b.getF32Type(), width);
+            return memory.load(sums, add(add(sumRow, constant(slice * sumsOfSlice())), c), b.getF32Type(), width);
           },
           [&](ArrayRef<Index> at, int64_t width) -> LogicalResult {
             if (!storesRow)
               return success();
-            Element x = evaluate(normInput, at, width);
+            Element x = tensors.evaluate(normInput, at, width);
             if (succeeded(x))
-              store(*x, *rowStorage, at, width);
+              tensors.store(*x, *rowStorage, at, width);
             return x;
           });
     });

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
+#include "lib/Target/CPU/TileEmitter.h"
 
 #include "intarsia/module_abi.h"
 
@@ -26,11 +27,12 @@ private:
   LogicalResult multiplyPanel(Value panel, ArrayRef<Value> batchIndices);
   void packPanel(Value column, Value panelColumns, Value rightOffset);
   LogicalResult storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column, Value panelColumns);
-  ArrayRef<AffineExpr> extents() { return sizes.of(root.getResult()); }
+  ArrayRef<AffineExpr> extents() { return function.sizes.of(root.getResult()); }
   ArrayRef<AffineExpr> batch() { return extents().drop_back(2); }
   /// Returns the stride of an operand's last dimension but `fromEnd` - 1.
   Value strideOf(const Storage &operand, int64_t fromEnd) { return operand.strides[extents().size() - fromEnd]; }
 
+  TileEmitter registerTiles{function};
   nn::MatmulOp root;
   std::optional<Storage> left, right;
   Value rows, columns, depth, sums, packedPanel;
@@ -42,29 +44,29 @@ Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const TileConfig 
 }
 
 void MatmulKernel::launch() {
-  Value panels = ceilDiv(size(extents().back()), constant(kPanelWidth));
-  setLaunchValue(ITX_PLAN_TILES, mul(product(batch()), panels));
+  Value panels = ceilDiv(function.size(extents().back()), constant(kPanelWidth));
+  function.setSlot(ITX_PLAN_TILES, mul(function.product(batch()), panels));
 }
 
 LogicalResult MatmulKernel::run() {
-  ArrayRef<AffineExpr> leftSizes = sizes.of(root.getLhs());
+  ArrayRef<AffineExpr> leftSizes = function.sizes.of(root.getLhs());
   AffineExpr depthSize = root.getTransposeLhs() ? leftSizes[leftSizes.size() - 2] : leftSizes.back();
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
-    if (sizes.of(yielded(i)) != extents())
-      return unsupported(root, "a result of its kernel is of another shape");
-  Value panels = ceilDiv(size(extents().back()), constant(kPanelWidth));
-  left = view(root.getLhs());
-  right = view(root.getRhs());
+    if (function.sizes.of(function.yielded(i)) != extents())
+      return function.refuse(root, "a result of its kernel is of another shape");
+  Value panels = ceilDiv(function.size(extents().back()), constant(kPanelWidth));
+  left = tensors.view(root.getLhs());
+  right = tensors.view(root.getRhs());
   if (!left || !right)
-    return unsupported(root, "an operand is computed in the same kernel");
-  rows = size(extents()[extents().size() - 2]);
-  columns = size(extents().back());
-  depth = size(depthSize);
-  sums = scratch(config.rows * kPanelWidth * 4);
-  packedPanel = scratch(depthSize * (kPanelWidth * 4));
-  return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) {
+    return function.refuse(root, "an operand is computed in the same kernel");
+  rows = function.size(extents()[extents().size() - 2]);
+  columns = function.size(extents().back());
+  depth = function.size(depthSize);
+  sums = function.scratch(config.rows * kPanelWidth * 4);
+  packedPanel = function.scratch(depthSize * (kPanelWidth * 4));
+  return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) {
     Value panel = rem(tile, panels);
-    return multiplyPanel(panel, delinearize(div(tile, panels), batch()));
+    return multiplyPanel(panel, function.delinearize(div(tile, panels), batch()));
   });
 }
 
@@ -82,7 +84,7 @@ LogicalResult MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndi
     TileOperands operands;
     operands.aRow = strideOf(*left, root.getTransposeLhs() ? 1 : 2);
     operands.aColumn = strideOf(*left, root.getTransposeLhs() ? 2 : 1);
-    operands.a = offsetPointer(left->pointer, add(leftOffset, mul(m, operands.aRow)), left->elementType);
+    operands.a = memory.at(left->pointer, add(leftOffset, mul(m, operands.aRow)), left->elementType);
     operands.aType = left->elementType;
     operands.b = packedPanel;
     operands.bRow = constant(kPanelWidth);
@@ -90,7 +92,7 @@ LogicalResult MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndi
     operands.depth = depth;
     operands.out = sums;
     operands.outRow = constant(kPanelWidth);
-    emitTileRows(operands, count, kPanelWidth);
+    registerTiles.emitTileRows(operands, count, kPanelWidth);
     return forLoop(constant(0), count, constant(1), [&](Value r) {
       Value sumRow = mul(r, constant(kPanelWidth));
       return storeRow(batchIndices, add(m, r), sumRow, column, panelColumns);
@@ -101,39 +103,41 @@ LogicalResult MatmulKernel::multiplyPanel(Value panel, ArrayRef<Value> batchIndi
 /// Packs the panel of the right operand that begins at `column`.
 void MatmulKernel::packPanel(Value column, Value panelColumns, Value rightOffset) {
   bool transposed = root.getTransposeRhs();
-  Value source = offsetPointer(right->pointer, add(rightOffset, mul(column, strideOf(*right, transposed ? 2 : 1))),
-                               right->elementType);
+  Value source = memory.at(right->pointer, add(rightOffset, mul(column, strideOf(*right, transposed ? 2 : 1))),
+                           right->elementType);
   if (transposed)
-    packTransposed(packedPanel, source, strideOf(*right, 2), right->elementType, depth, panelColumns, Value());
+    registerTiles.packTransposed(packedPanel, source, strideOf(*right, 2), right->elementType, depth, panelColumns,
+                                 Value());
   else
-    packRows(packedPanel, source, strideOf(*right, 2), right->elementType, depth, panelColumns, kPanelWidth);
+    registerTiles.packRows(packedPanel, source, strideOf(*right, 2), right->elementType, depth, panelColumns,
+                           kPanelWidth);
 }
 
 /// Stores a row of the panel at `column`, whose sums begin at element `sumRow`.
 LogicalResult MatmulKernel::storeRow(ArrayRef<Value> batchIndices, Value row, Value sumRow, Value column,
                                      Value panelColumns) {
-  auto savedBound = bound;
-  bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
-    return loadAt(sums, add(sumRow, sub(at.back().base, column)), b.getF32Type(), width);
+  auto savedBound = tensors.bound;
+  tensors.bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
+    return memory.load(sums, add(sumRow, sub(at.back().base, column)), b.getF32Type(), width);
   };
   Indices prefix;
   for (Value index : batchIndices)
     prefix.push_back({index});
   prefix.push_back({row});
   LogicalResult stored = vectorLoop(panelColumns, [&](Value c, int64_t width) -> LogicalResult {
-    memo.emplace_back();
+    code->memo.emplace_back();
     Indices at(prefix);
     at.push_back({add(column, c), true});
     for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
-      Element element = evaluate(yielded(i), at, width);
+      Element element = tensors.evaluate(function.yielded(i), at, width);
       if (failed(element))
         return failure();
-      store(*element, outputs[i], at, width);
+      tensors.store(*element, function.outputs[i], at, width);
     }
-    memo.pop_back();
+    code->memo.pop_back();
     return success();
   });
-  bound = savedBound;
+  tensors.bound = savedBound;
   return stored;
 }
 

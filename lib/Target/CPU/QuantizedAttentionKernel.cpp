@@ -22,6 +22,9 @@
 #include "lib/Kernel/VectorMath.h"
 #include "lib/Target/CPU/AttentionEmitter.h"
 #include "lib/Target/CPU/KernelRoots.h"
+#include "lib/Target/CPU/QuantizedWeightEmitter.h"
+#include "lib/Target/CPU/RecordEmitter.h"
+#include "lib/Target/CPU/TileEmitter.h"
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -77,14 +80,15 @@ private:
   void multiplyBytes(Value left, int64_t leftRow, int64_t leftStep, Value right, Value steps, Value starts,
                      llvm::function_ref<void(int64_t r, Value column, Value sum)> use);
   Value field(Value block, int64_t number) {
-    return offsetPointer(block, constant(number * config.keyBlock * 4), b.getI8Type());
+    return memory.at(block, constant(number * config.keyBlock * 4), b.getI8Type());
   }
   Value keysOf(Value block) { return field(block, 4); }
-  Value valuesOf(Value block) {
-    return offsetPointer(block, constant(config.keyBlock * (16 + keyBytes)), b.getI8Type());
-  }
+  Value valuesOf(Value block) { return memory.at(block, constant(config.keyBlock * (16 + keyBytes)), b.getI8Type()); }
   int64_t blockBytes() const { return config.keyBlock * (16 + keyBytes + paddedDim); }
 
+  TileEmitter registerTiles{function};
+  QuantizedWeightEmitter quantizedWeights{function};
+  RecordEmitter quantizer{function, tensors};
   BlockPanels bytes{};       ///< how integers of 8 bits with a scale for a row are stored
   int64_t words, keyBytes;   ///< of a row of the keys
   Value keyBlocks, keyHeads; ///< how many there are
@@ -99,29 +103,29 @@ Emitter makeQuantizedAttentionKernel(rt::KernelOp kernel, Operation *root, const
 
 void QuantizedAttentionKernel::launch() {
   countQueries();
-  ArrayRef<AffineExpr> keySizes = sizes.of(root.getKey());
+  ArrayRef<AffineExpr> keySizes = function.sizes.of(root.getKey());
   Value blocks = ceilDiv(keys, constant(config.keyBlock));
-  Value all = mul(mul(size(keySizes[0]), size(keySizes[2])), blocks);
-  setLaunchValue(ITX_PLAN_SHARED_BYTES, mul(all, constant(blockBytes())));
-  setLaunchValue(ITX_PLAN_TILES, all);
-  setLaunchValue(ITX_PLAN_FINISH_TILES, tileCount());
-  setLaunchValue(kKeyBlocks, blocks);
+  Value all = mul(mul(function.size(keySizes[0]), function.size(keySizes[2])), blocks);
+  function.setSlot(ITX_PLAN_SHARED_BYTES, mul(all, constant(blockBytes())));
+  function.setSlot(ITX_PLAN_TILES, all);
+  function.setSlot(ITX_PLAN_FINISH_TILES, tileCount());
+  function.setSlot(kKeyBlocks, blocks);
 }
 
 LogicalResult QuantizedAttentionKernel::run() {
   if (failed(prepare()))
     return failure();
-  floats = scratch(words * kWord * kPanelWidth * 4);
-  panel = scratch(words * kWord * kPanelWidth);
-  queryScales = scratch(kPanelWidth * 4);
-  powers = scratch(config.keyBlock * kPanelWidth);
-  rows = scratch(kPanelWidth * paddedDim * 4);
-  buffer = scratch(std::max(keyBytes, paddedDim) * 4);
-  keyHeads = size(sizes.of(root.getKey())[2]);
-  keyBlocks = launchValue(kKeyBlocks);
-  Value quantizing = launchValue(ITX_PLAN_TILES);
-  forLoop(tileBegin, min(tileEnd, quantizing), constant(1), [&](Value tile) { quantizeBlock(tile); });
-  return forLoop(max(sub(tileBegin, quantizing), constant(0)), sub(tileEnd, quantizing), constant(1),
+  floats = function.scratch(words * kWord * kPanelWidth * 4);
+  panel = function.scratch(words * kWord * kPanelWidth);
+  queryScales = function.scratch(kPanelWidth * 4);
+  powers = function.scratch(config.keyBlock * kPanelWidth);
+  rows = function.scratch(kPanelWidth * paddedDim * 4);
+  buffer = function.scratch(std::max(keyBytes, paddedDim) * 4);
+  keyHeads = function.sizeOf(root.getKey(), 2);
+  keyBlocks = function.slot(kKeyBlocks);
+  Value quantizing = function.slot(ITX_PLAN_TILES);
+  forLoop(function.tileBegin, min(function.tileEnd, quantizing), constant(1), [&](Value tile) { quantizeBlock(tile); });
+  return forLoop(max(sub(function.tileBegin, quantizing), constant(0)), sub(function.tileEnd, quantizing), constant(1),
                  [&](Value tile) { return attendTile(tile); });
 }
 
@@ -130,7 +134,7 @@ LogicalResult QuantizedAttentionKernel::run() {
 /// Returns a block of the current head of the keys.
 Value QuantizedAttentionKernel::blockOf(Value keyBlock) {
   Value number = add(mul(add(mul(batch, keyHeads), keyHead), keyBlocks), keyBlock);
-  return offsetPointer(sharedPointer, mul(number, constant(blockBytes())), b.getI8Type());
+  return memory.at(function.sharedPointer, mul(number, constant(blockBytes())), b.getI8Type());
 }
 
 void QuantizedAttentionKernel::quantizeBlock(Value tile) {
@@ -145,10 +149,10 @@ void QuantizedAttentionKernel::quantizeBlock(Value tile) {
   // have the last key's.
   Type f32 = b.getF32Type();
   forLoop(constant(0), count, constant(config.lanes), [&](Value j) {
-    Value scale = loadAt(field(block, 3), j, f32, config.lanes);
-    storeAt(emitLog(b, loc, scale), field(block, 2), j, f32, config.lanes);
-    storeAt(arith::DivFOp::create(b, loc, floatConstant(kHighestPower, f32, config.lanes), scale), field(block, 3), j,
-            f32, config.lanes);
+    Value scale = memory.load(field(block, 3), j, f32, config.lanes);
+    memory.store(emitLog(b, loc, scale), field(block, 2), j, f32, config.lanes);
+    memory.store(arith::DivFOp::create(b, loc, floatConstant(kHighestPower, f32, config.lanes), scale), field(block, 3),
+                 j, f32, config.lanes);
   });
 }
 
@@ -156,23 +160,23 @@ void QuantizedAttentionKernel::quantizeBlock(Value tile) {
 SmallVector<Value> QuantizedAttentionKernel::loadRow(Value source, Type type, int64_t size) {
   int64_t padded = llvm::divideCeil(size, config.lanes) * config.lanes;
   if (padded != size) {
-    packRows(buffer, source, constant(0), type, constant(1), constant(size), padded);
+    registerTiles.packRows(buffer, source, constant(0), type, constant(1), constant(size), padded);
     source = buffer;
     type = b.getF32Type();
   }
   SmallVector<Value> row;
   for (int64_t c = 0; c < padded; c += config.lanes)
-    row.push_back(loadAt(source, constant(c), type, config.lanes));
+    row.push_back(memory.load(source, constant(c), type, config.lanes));
   return row;
 }
 
-RecordEmitter::RecordScale QuantizedAttentionKernel::scaleOf(ArrayRef<Value> row) {
+RecordScale QuantizedAttentionKernel::scaleOf(ArrayRef<Value> row) {
   Value largest;
   for (Value values : row) {
-    Value each = magnitudes(values);
+    Value each = quantizer.magnitudes(values);
     largest = largest ? arith::MaxSIOp::create(b, loc, largest, each).getResult() : each;
   }
-  return scaleOfRecord(bytes, largest);
+  return quantizer.scaleOfRecord(bytes, largest);
 }
 
 void QuantizedAttentionKernel::quantizeKey(Value block, Value keyIndex, Value j) {
@@ -180,16 +184,17 @@ void QuantizedAttentionKernel::quantizeKey(Value block, Value keyIndex, Value j)
   Type i8 = b.getI8Type(), i32 = b.getI32Type();
   SmallVector<Value> row = loadRow(base(*key, keyIndex, keyHead), key->elementType, headDim);
   RecordScale scale = scaleOf(row);
-  Value sum, values = offsetPointer(keysOf(block), mul(j, constant(keyBytes)), i8);
+  Value sum, values = memory.at(keysOf(block), mul(j, constant(keyBytes)), i8);
   for (auto [v, each] : llvm::enumerate(row)) {
-    Value integers = roundToIntegers(each, splat(scale.inverse, lanes));
+    Value integers = quantizer.roundToIntegers(each, splat(scale.inverse, lanes));
     sum = sum ? arith::AddIOp::create(b, loc, sum, integers).getResult() : integers;
-    storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), values, constant(v * lanes), i8, lanes);
+    memory.store(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), values, constant(v * lanes), i8,
+                 lanes);
   }
   Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
   start = arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-kOffset)));
-  storeAt(start, field(block, 0), j, i32, 1);
-  storeAt(scale.scale, field(block, 1), j, b.getF32Type(), 1);
+  memory.store(start, field(block, 0), j, i32, 1);
+  memory.store(scale.scale, field(block, 1), j, b.getF32Type(), 1);
 }
 
 /// Quantizes the values of four keys from the block's j-th on; beyond the last one those of the last.
@@ -208,12 +213,12 @@ void QuantizedAttentionKernel::quantizeValues(Value block, Value firstKey, Value
     Value own = arith::SelectOp::create(b, loc, isTiny, least, scale.scale);
     Value inverse = arith::SelectOp::create(b, loc, isTiny, floatConstant(0.0, f32, 1), scale.inverse);
     for (auto [v, each] : llvm::enumerate(row))
-      integers[v].push_back(roundToIntegers(each, splat(inverse, lanes)));
-    storeAt(own, field(block, 3), add(j, constant(i)), f32, 1);
+      integers[v].push_back(quantizer.roundToIntegers(each, splat(inverse, lanes)));
+    memory.store(own, field(block, 3), add(j, constant(i)), f32, 1);
   }
-  Value target = offsetPointer(valuesOf(block), mul(j, constant(paddedDim)), i8);
+  Value target = memory.at(valuesOf(block), mul(j, constant(paddedDim)), i8);
   for (auto [v, ofVector] : llvm::enumerate(integers))
-    storeAt(join(ofVector), target, constant(v * lanes), b.getI32Type(), lanes);
+    memory.store(join(ofVector), target, constant(v * lanes), b.getI32Type(), lanes);
 }
 
 /// Returns words of the lowest bytes of four vectors of integers.
@@ -234,10 +239,10 @@ Value QuantizedAttentionKernel::join(ArrayRef<Value> integers) {
 //===-- A tile ------------------------------------------------------------------------------------------------===//
 
 void QuantizedAttentionKernel::startTile() {
-  packTransposed(floats, base(*query, firstQuery, head), query->strides[1], query->elementType, constant(headDim),
-                 queryCount, /*scale=*/Value());
+  registerTiles.packTransposed(floats, base(*query, firstQuery, head), query->strides[1], query->elementType,
+                               constant(headDim), queryCount, /*scale=*/Value());
   for (int64_t at = headDim * kPanelWidth; at < words * kWord * kPanelWidth; at += config.lanes)
-    storeAt(zero, floats, constant(at), b.getF32Type(), config.lanes);
+    memory.store(zero, floats, constant(at), b.getF32Type(), config.lanes);
   quantizeQueries();
   startSums();
 }
@@ -251,7 +256,7 @@ void QuantizedAttentionKernel::quantizeQueries() {
     Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
     SmallVector<Value> largest =
         forLoop(constant(0), constant(headDim), constant(1), none, [&](Value k, ValueRange running) {
-          Value each = magnitudes(loadAt(floats, add(mul(k, width), ofVector(v)), f32, lanes));
+          Value each = quantizer.magnitudes(memory.load(floats, add(mul(k, width), ofVector(v)), f32, lanes));
           return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], each)};
         });
     Value magnitude = vector::BitCastOp::create(b, loc, VectorType::get({lanes}, f32), largest[0]);
@@ -262,15 +267,16 @@ void QuantizedAttentionKernel::quantizeQueries() {
     inverse = arith::SelectOp::create(b, loc, isTiny, zero, inverse);
     Value scale = arith::MulFOp::create(b, loc, arith::SelectOp::create(b, loc, isTiny, zero, magnitude),
                                         floatConstant(root.getScale().convertToDouble() / 127.0, f32, lanes));
-    storeAt(scale, queryScales, ofVector(v), f32, lanes);
+    memory.store(scale, queryScales, ofVector(v), f32, lanes);
     forLoop(constant(0), constant(words), constant(1), [&](Value word) {
       SmallVector<Value> integers;
       for (int64_t i = 0; i < kWord; ++i) {
         Value k = add(mul(word, constant(kWord)), constant(i));
-        Value each = roundToIntegers(loadAt(floats, add(mul(k, width), ofVector(v)), f32, lanes), inverse);
+        Value each =
+            quantizer.roundToIntegers(memory.load(floats, add(mul(k, width), ofVector(v)), f32, lanes), inverse);
         integers.push_back(arith::AddIOp::create(b, loc, each, offset));
       }
-      storeAt(join(integers), panel, add(mul(word, width), ofVector(v)), i32, lanes);
+      memory.store(join(integers), panel, add(mul(word, width), ofVector(v)), i32, lanes);
     });
   }
 }
@@ -285,21 +291,21 @@ void QuantizedAttentionKernel::multiplyBytes(Value left, int64_t leftRow, int64_
   for (int64_t first = 0; first < kPanelWidth; first += together * lanes) {
     SmallVector<Value> initial;
     for (int64_t r = 0; r < count; ++r)
-      initial.append(together, splat(starts ? loadAt(starts, constant(r), i32, 1)
+      initial.append(together, splat(starts ? memory.load(starts, constant(r), i32, 1)
                                             : Value(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0))),
                                      lanes));
     SmallVector<Value> sums = forLoop(constant(0), steps, constant(1), initial, [&](Value step, ValueRange running) {
       SmallVector<Value> totals(running), columns;
       for (int64_t v = 0; v < together; ++v)
-        columns.push_back(
-            loadAt(right, mul(add(mul(step, width), constant(first + v * lanes)), constant(kWord)), i8, kWord * lanes));
-      Value ofStep = offsetPointer(left, mul(step, constant(leftStep)), i8);
+        columns.push_back(memory.load(right, mul(add(mul(step, width), constant(first + v * lanes)), constant(kWord)),
+                                      i8, kWord * lanes));
+      Value ofStep = memory.at(left, mul(step, constant(leftStep)), i8);
       for (int64_t r = 0; r < count; ++r) {
-        Value word = offsetPointer(ofStep, constant(r * leftRow), i8);
+        Value word = memory.at(ofStep, constant(r * leftRow), i8);
         Value splatted = splat(LLVM::LoadOp::create(b, loc, i32, word, kWord), lanes);
         for (int64_t v = 0; v < together; ++v)
-          totals[r * together + v] =
-              addByteProducts(totals[r * together + v], columns[v], splatted, /*elementsAre8Bits=*/true);
+          totals[r * together + v] = quantizedWeights.addByteProducts(totals[r * together + v], columns[v], splatted,
+                                                                      /*elementsAre8Bits=*/true);
       }
       return totals;
     });
@@ -316,14 +322,14 @@ void QuantizedAttentionKernel::scoreKeys(Value firstKey, Value keyCount) {
   Value block = currentBlock = blockOf(div(firstKey, constant(config.keyBlock)));
   forLoop(constant(0), keyCount, constant(tileRows()), [&](Value j) {
     auto ofKey = [&](int64_t number, int64_t r) {
-      return splat(loadAt(field(block, number), add(j, constant(r)), f32, 1), lanes);
+      return splat(memory.load(field(block, number), add(j, constant(r)), f32, 1), lanes);
     };
-    Value left = offsetPointer(keysOf(block), mul(j, constant(keyBytes)), b.getI8Type());
-    multiplyBytes(left, keyBytes, kWord, panel, constant(words), offsetPointer(field(block, 0), j, b.getI32Type()),
+    Value left = memory.at(keysOf(block), mul(j, constant(keyBytes)), b.getI8Type());
+    multiplyBytes(left, keyBytes, kWord, panel, constant(words), memory.at(field(block, 0), j, b.getI32Type()),
                   [&](int64_t r, Value column, Value sum) {
-                    Value score = arith::MulFOp::create(b, loc, sum, loadAt(queryScales, column, f32, lanes));
+                    Value score = arith::MulFOp::create(b, loc, sum, memory.load(queryScales, column, f32, lanes));
                     score = vector::FMAOp::create(b, loc, score, ofKey(1, r), ofKey(2, r));
-                    storeAt(score, scores, add(mul(add(j, constant(r)), width), column), f32, lanes);
+                    memory.store(score, scores, add(mul(add(j, constant(r)), width), column), f32, lanes);
                   });
   });
 }
@@ -337,7 +343,7 @@ void QuantizedAttentionKernel::exponentiate(ArrayRef<Value> largest, Value keyCo
   // Keys are multiplied by fours.
   forLoop(keyCount, mul(ceilDiv(keyCount, constant(kWord)), constant(kWord)), constant(1), [&](Value j) {
     for (int64_t v = 0; v < vectors; ++v)
-      storeAt(lowest, scores, add(mul(j, width), ofVector(v)), f32, lanes);
+      memory.store(lowest, scores, add(mul(j, width), ofVector(v)), f32, lanes);
   });
   SmallVector<Value> blockTotals =
       forLoop(constant(0), keyCount, constant(kWord), noSums, [&](Value first, ValueRange running) {
@@ -345,17 +351,17 @@ void QuantizedAttentionKernel::exponentiate(ArrayRef<Value> largest, Value keyCo
         SmallVector<SmallVector<Value>> integers(vectors);
         for (int64_t i = 0; i < kWord; ++i) {
           Value j = add(first, constant(i));
-          Value inverse = splat(loadAt(inverses, j, f32, 1), lanes);
+          Value inverse = splat(memory.load(inverses, j, f32, 1), lanes);
           for (int64_t v = 0; v < vectors; ++v) {
-            Value score = loadAt(scores, add(mul(j, width), ofVector(v)), f32, lanes);
+            Value score = memory.load(scores, add(mul(j, width), ofVector(v)), f32, lanes);
             Value power = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, score, shifts[v]));
-            integers[v].push_back(roundToIntegers(power, highest));
+            integers[v].push_back(quantizer.roundToIntegers(power, highest));
             next[v] = vector::FMAOp::create(b, loc, power, inverse, next[v]);
           }
         }
         for (int64_t v = 0; v < vectors; ++v)
-          storeAt(join(integers[v]), powers, add(mul(first, constant(kPanelWidth / kWord)), ofVector(v)),
-                  b.getI32Type(), lanes);
+          memory.store(join(integers[v]), powers, add(mul(first, constant(kPanelWidth / kWord)), ofVector(v)),
+                       b.getI32Type(), lanes);
         return next;
       });
   addTotals(blockTotals);
@@ -367,13 +373,13 @@ void QuantizedAttentionKernel::addValues(Value firstKey, Value keyCount) {
   Value values = valuesOf(currentBlock);
   Value steps = ceilDiv(keyCount, constant(kWord));
   forLoop(constant(0), constant(paddedDim), constant(tileRows()), [&](Value c) {
-    Value left = offsetPointer(values, mul(c, constant(kWord)), b.getI8Type());
-    multiplyBytes(left, kWord, paddedDim * kWord, powers, steps, /*starts=*/Value(),
-                  [&](int64_t r, Value column, Value sum) {
-                    Value at = add(mul(add(c, constant(r)), width), column);
-                    Value earlier = loadAt(sums, at, f32, lanes), factor = loadAt(factors, column, f32, lanes);
-                    storeAt(vector::FMAOp::create(b, loc, earlier, factor, sum), sums, at, f32, lanes);
-                  });
+    Value left = memory.at(values, mul(c, constant(kWord)), b.getI8Type());
+    multiplyBytes(
+        left, kWord, paddedDim * kWord, powers, steps, /*starts=*/Value(), [&](int64_t r, Value column, Value sum) {
+          Value at = add(mul(add(c, constant(r)), width), column);
+          Value earlier = memory.load(sums, at, f32, lanes), factor = memory.load(factors, column, f32, lanes);
+          memory.store(vector::FMAOp::create(b, loc, earlier, factor, sum), sums, at, f32, lanes);
+        });
   });
 }
 
@@ -385,15 +391,15 @@ void QuantizedAttentionKernel::storeRows() {
     forLoop(constant(0), constant(paddedDim), constant(lanes), [&](Value c) {
       SmallVector<Value> features;
       for (int64_t i = 0; i < lanes; ++i) {
-        Value sum = loadAt(sums, add(mul(add(c, constant(i)), width), ofVector(v)), f32, lanes);
+        Value sum = memory.load(sums, add(mul(add(c, constant(i)), width), ofVector(v)), f32, lanes);
         features.push_back(arith::MulFOp::create(b, loc, sum, inverse));
       }
-      for (auto [i, row] : llvm::enumerate(transpose(features)))
-        storeAt(row, rows, add(constant((v * lanes + i) * paddedDim), c), f32, lanes);
+      for (auto [i, row] : llvm::enumerate(registerTiles.transpose(features)))
+        memory.store(row, rows, add(constant((v * lanes + i) * paddedDim), c), f32, lanes);
     });
   }
   forLoop(constant(0), queryCount, constant(1),
-          [&](Value q) { storeRow(q, offsetPointer(rows, mul(q, constant(paddedDim)), f32), /*inverse=*/Value()); });
+          [&](Value q) { storeRow(q, memory.at(rows, mul(q, constant(paddedDim)), f32), /*inverse=*/Value()); });
 }
 
 } // namespace intarsia::cpu

@@ -24,8 +24,8 @@ constexpr int64_t kScaleShift = 7, kLargestScale = 0xf7;
 void CacheEmitter::loadParameters(Value pointer, int64_t count, int64_t bits, Value known, Value scales, Value zeros) {
   Type f32 = b.getF32Type();
   vectorLoop(constant(count), [&](Value i, int64_t width) {
-    Value scale = scaleOf(loadAt(pointer, i, b.getI8Type(), width), width);
-    Value zero = loadAt(pointer, add(i, constant(count)), b.getI8Type(), width);
+    Value scale = scaleOf(memory.load(pointer, i, b.getI8Type(), width), width);
+    Value zero = memory.load(pointer, add(i, constant(count)), b.getI8Type(), width);
     Type i32 = vectorOf(b.getI32Type(), width);
     zero = bits == 4 ? arith::ExtSIOp::create(b, loc, i32, zero).getResult()
                      : arith::ExtUIOp::create(b, loc, i32, zero).getResult();
@@ -38,8 +38,8 @@ void CacheEmitter::loadParameters(Value pointer, int64_t count, int64_t bits, Va
       }
       scale = arith::SelectOp::create(b, loc, less(index, splat(known, width)), scale, floatConstant(0.0, f32, width));
     }
-    storeAt(scale, scales, i, f32, width);
-    storeAt(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), zero), zeros, i, f32, width);
+    memory.store(scale, scales, i, f32, width);
+    memory.store(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), zero), zeros, i, f32, width);
   });
 }
 
@@ -51,7 +51,7 @@ Value CacheEmitter::scaleOf(Value bytes, int64_t width) {
                  : TypedAttr(DenseElementsAttr::get(cast<ShapedType>(i16), APInt(16, kScaleShift))));
   Value bits = arith::ShLIOp::create(b, loc, arith::ExtUIOp::create(b, loc, i16, bytes), shift);
   Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), width), bits);
-  return widen(half, vectorOf(b.getF32Type(), 1), width);
+  return memory.widen(half, vectorOf(b.getF32Type(), 1), width);
 }
 
 Value CacheEmitter::larger(Value x, Value y) {
@@ -76,7 +76,7 @@ void CacheEmitter::quantizeGroup(Value source, int64_t count, int64_t bits, Valu
   Type i8 = b.getI8Type();
   if (bits == 8) {
     vectorLoop(constant(count), [&](Value i, int64_t width) {
-      storeAt(quantizedAt(source, i, width, bits, scale), target, i, i8, width);
+      memory.store(quantizedAt(source, i, width, bits, scale), target, i, i8, width);
     });
     return;
   }
@@ -89,7 +89,7 @@ void CacheEmitter::quantizeGroup(Value source, int64_t count, int64_t bits, Valu
       Value upper = quantizedAt(source, add(first, constant(kBlockBytes)), lanes, bits, scale);
       upper = arith::ShLIOp::create(b, loc, upper, four);
       Value pair = arith::OrIOp::create(b, loc, quantizedAt(source, first, lanes, bits, scale), upper);
-      storeAt(pair, target, add(mul(block, constant(kBlockBytes)), constant(byte)), i8, lanes);
+      memory.store(pair, target, add(mul(block, constant(kBlockBytes)), constant(byte)), i8, lanes);
     }
   });
 }
@@ -100,7 +100,7 @@ CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count,
   Type f32 = b.getF32Type(), i8 = b.getI8Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
   auto scalar = [&](double value) { return floatConstant(value, f32, 1); };
   auto negate = [&](Value x) -> Value { return arith::NegFOp::create(b, loc, x); };
-  auto load = [&](Value i, int64_t width) { return loadAt(source, i, f32, width); };
+  auto load = [&](Value i, int64_t width) { return memory.load(source, i, f32, width); };
 
   Value high = reduce(constant(count), /*maximum=*/true, f32, load);
   Value low = negate(
@@ -117,8 +117,8 @@ CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count,
     least = larger(least, arith::DivFOp::create(b, loc, magnitude, scalar(127.0)));
   }
   auto integer = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
-  Value raw =
-      arith::ExtUIOp::create(b, loc, i32, arith::BitcastOp::create(b, loc, i16, narrow(least, b.getF16Type(), 1)));
+  Value raw = arith::ExtUIOp::create(b, loc, i32,
+                                     arith::BitcastOp::create(b, loc, i16, memory.narrow(least, b.getF16Type(), 1)));
   raw = arith::AddIOp::create(b, loc, raw, integer((1 << kScaleShift) - 1));
   raw = arith::ShRUIOp::create(b, loc, raw, integer(kScaleShift));
   raw = arith::MinUIOp::create(b, loc, arith::MaxUIOp::create(b, loc, raw, integer(1)), integer(kLargestScale));
@@ -126,9 +126,9 @@ CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count,
   Value scale = scaleOf(scaleByte, 1);
   Value zero = roundToEven(negate(arith::DivFOp::create(b, loc, low, scale)), 1);
   zero = smaller(larger(zero, scalar(firstZero)), scalar(firstZero + 255));
-  storeAt(scaleByte, parameters, scaleOffset, i8, 1);
-  storeAt(arith::TruncIOp::create(b, loc, i8, arith::FPToSIOp::create(b, loc, i32, zero)), parameters, zeroOffset, i8,
-          1);
+  memory.store(scaleByte, parameters, scaleOffset, i8, 1);
+  memory.store(arith::TruncIOp::create(b, loc, i8, arith::FPToSIOp::create(b, loc, i32, zero)), parameters, zeroOffset,
+               i8, 1);
   return {scale, zero};
 }
 
@@ -136,7 +136,7 @@ CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count,
 Value CacheEmitter::quantizedAt(Value source, Value i, int64_t width, int64_t bits, const GroupScale &scale) {
   Type f32 = b.getF32Type();
   int64_t largest = (1 << bits) - 1;
-  Value value = loadAt(source, i, f32, width);
+  Value value = memory.load(source, i, f32, width);
   Value quantized = roundToEven(arith::DivFOp::create(b, loc, value, splat(scale.scale, width)), width);
   quantized = arith::AddFOp::create(b, loc, quantized, splat(scale.zero, width));
   quantized = smaller(larger(quantized, floatConstant(0.0, f32, width)), floatConstant(largest, f32, width));

@@ -13,6 +13,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
+#include "lib/Target/CPU/QuantizedTileEmitter.h"
+#include "lib/Target/CPU/RecordEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"
@@ -36,10 +38,10 @@ constexpr int64_t kDecodeTileBytes = 32 << 10;
 /// cache. 1 costs 6 % where there are more steps than are unpacked at a time.
 constexpr int64_t kPanelsOfTile = 4;
 
-class QuantizedLinearKernel final : public LinearEmitter {
+class QuantizedLinearKernel final : public KernelEmitter {
 public:
   QuantizedLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
-      : LinearEmitter(kernel, root, config), activations(kernel::quantizedInput(root.getInput())) {}
+      : KernelEmitter(kernel, config), root(root), activations(kernel::quantizedInput(root.getInput())) {}
 
 private:
   LogicalResult analyze() override;
@@ -59,6 +61,11 @@ private:
   Value sumsOf(Value index, Value row);
   Value choose(Value yes, Value no) { return arith::SelectOp::create(b, loc, few, yes, no); }
 
+  nn::LinearOp root;
+  LinearEmitter linear{function, tensors, root};
+  PanelEmitter weights{function};
+  RecordEmitter quantizer{function, tensors};
+  QuantizedTileEmitter quantizedTiles{function};
   nn::QuantizeOp activations;
   BlockPanels panels;
   int64_t scaleSteps;             ///< steps that share a scale of activations
@@ -82,13 +89,13 @@ Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, Operation *root, const Ti
 /// Computes the sizes by which both functions cut the work.
 void QuantizedLinearKernel::chooseSizes() {
   int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0), tileRows = config.quantizedRows;
-  scaleSteps = stepsOfScale(activations);
-  panelCount = llvm::divideCeil(features, kRows) / together();
+  scaleSteps = quantizer.stepsOfScale(activations);
+  panelCount = llvm::divideCeil(features, kRows) / linear.together();
   chunk = std::min(config.unpackedSteps, panels.steps());
   maximalRows = std::max<int64_t>(config.quantizedBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
-  decodePanels =
-      std::clamp<int64_t>(kDecodeTileBytes / (together() * panels.panelBytes()), 1, std::max<int64_t>(panelCount, 1));
-  panelsOfTile = std::max<int64_t>(kPanelsOfTile / together(), 1);
+  decodePanels = std::clamp<int64_t>(kDecodeTileBytes / (linear.together() * panels.panelBytes()), 1,
+                                     std::max<int64_t>(panelCount, 1));
+  panelsOfTile = std::max<int64_t>(kPanelsOfTile / linear.together(), 1);
   // Register tiles write whole ones.
   sumRows = maximalRows + tileRows;
   decodeSumRows = kDecodePasses * config.decodeRows;
@@ -96,7 +103,7 @@ void QuantizedLinearKernel::chooseSizes() {
 
 /// Emits the number of rows, and if they are few.
 void QuantizedLinearKernel::countRows() {
-  rows = product(leading());
+  rows = function.product(linear.leading());
   few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, rows, constant(kDecodePasses * config.decodeRows));
 }
 
@@ -107,34 +114,34 @@ void QuantizedLinearKernel::launch() {
   Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(tileRows)), constant(tileRows));
   rowBlock = max(choose(constant(decodeSumRows), rowBlock), constant(tileRows));
   blocks = ceilDiv(rows, rowBlock);
-  Value evenly = max(ceilDiv(constant(panelCount), threads), constant(1));
+  Value evenly = max(ceilDiv(constant(panelCount), function.threads), constant(1));
   Value perTile = min(choose(constant(decodePanels), constant(panelsOfTile)), evenly);
   Value groups = ceilDiv(constant(panelCount), perTile);
   // Tiles of rows read as many as they are made for: beyond the last row lies room for them.
   Value room = add(rows, constant(std::max(tileRows, config.decodeRows)));
-  setLaunchValue(ITX_PLAN_SHARED_BYTES, mul(room, constant(rowBytes(panels))));
-  setLaunchValue(ITX_PLAN_TILES, ceilDiv(rows, constant(kQuantizedRows)));
-  setLaunchValue(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
-  setLaunchValue(kRowBlock, rowBlock);
-  setLaunchValue(kPanelsPerTile, perTile);
-  setLaunchValue(kPanelGroups, groups);
+  function.setSlot(ITX_PLAN_SHARED_BYTES, mul(room, constant(rowBytes(panels))));
+  function.setSlot(ITX_PLAN_TILES, ceilDiv(rows, constant(kQuantizedRows)));
+  function.setSlot(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
+  function.setSlot(kRowBlock, rowBlock);
+  function.setSlot(kPanelsPerTile, perTile);
+  function.setSlot(kPanelGroups, groups);
 }
 
 LogicalResult QuantizedLinearKernel::analyze() {
   auto weightType = cast<RankedTensorType>(root.getWeight().getType());
   if (!weightType.hasStaticShape())
-    return unsupported(root, "its weight has dynamic sizes");
-  std::optional<BlockPanels> stored = panelsOf(root.getWeight());
+    return function.refuse(root, "its weight has dynamic sizes");
+  std::optional<BlockPanels> stored = weights.panelsOf(root.getWeight());
   if (!stored)
-    return unsupported(root, "its input is quantized to 8 bits, its weight is not stored quantized");
+    return function.refuse(root, "its input is quantized to 8 bits, its weight is not stored quantized");
   panels = *stored;
   if (panels.isE4M3)
-    return unsupported(root, "its input is quantized to integers of 8 bits, its weight to floats of as many");
+    return function.refuse(root, "its input is quantized to integers of 8 bits, its weight to floats of as many");
   int64_t block = activations.getFormat().getBlock();
   if (block > kStep && block % panels.unitDepth != 0)
-    return unsupported(root, "its input has a scale for each " + Twine(block) +
-                                 " features, its weight is stored in pieces of " + Twine(panels.unitDepth));
-  if (failed(findSections()))
+    return function.refuse(root, "its input has a scale for each " + Twine(block) +
+                                     " features, its weight is stored in pieces of " + Twine(panels.unitDepth));
+  if (failed(linear.findSections()))
     return failure();
   chooseSizes();
   return success();
@@ -142,27 +149,27 @@ LogicalResult QuantizedLinearKernel::analyze() {
 
 LogicalResult QuantizedLinearKernel::run() {
   countRows();
-  weight = view(root.getWeight());
-  Value quantizing = launchValue(ITX_PLAN_TILES);
-  Value rowBlock = launchValue(kRowBlock), panelsPerTile = launchValue(kPanelsPerTile),
-        groups = launchValue(kPanelGroups);
+  weight = tensors.view(root.getWeight());
+  Value quantizing = function.slot(ITX_PLAN_TILES);
+  Value rowBlock = function.slot(kRowBlock), panelsPerTile = function.slot(kPanelsPerTile),
+        groups = function.slot(kPanelGroups);
   bytesOfRow = constant(rowBytes(panels));
   // Sums of a tile [panel][row][32].
-  int64_t sumsOfTile = std::max(panelsOfTile * sumRows, decodePanels * decodeSumRows) * together() * kRows;
-  sums = scratch(sumsOfTile * 4);
-  unpacked = scratch(chunk * kStep * kRows);
-  scales = scratch(chunk * blocksOfStep(panels) * scaleRows(panels) * 4);
+  int64_t sumsOfTile = std::max(panelsOfTile * sumRows, decodePanels * decodeSumRows) * linear.together() * kRows;
+  sums = function.scratch(sumsOfTile * 4);
+  unpacked = function.scratch(chunk * kStep * kRows);
+  scales = function.scratch(chunk * blocksOfStep(panels) * scaleRows(panels) * 4);
 
   if (failed(quantizeRows(quantizing)))
     return failure();
-  Value begin = max(sub(tileBegin, quantizing), constant(0));
-  return forLoop(begin, sub(tileEnd, quantizing), constant(1), [&](Value tile) {
+  Value begin = max(sub(function.tileBegin, quantizing), constant(0));
+  return forLoop(begin, sub(function.tileEnd, quantizing), constant(1), [&](Value tile) {
     Value block = div(tile, groups), group = rem(tile, groups);
     firstRow = mul(block, rowBlock);
     endRow = min(add(firstRow, rowBlock), rows);
     firstPanel = mul(group, panelsPerTile);
     endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount));
-    tilePanels = mul(sub(endPanel, firstPanel), constant(together()));
+    tilePanels = mul(sub(endPanel, firstPanel), constant(linear.together()));
     sumsOfPanel = mul(choose(constant(decodeSumRows), constant(sumRows)), constant(kRows));
     ifThen(few, [&] { multiplyFew(); }, [&] { multiplyMany(); });
     return forLoop(firstPanel, endPanel, constant(1), [&](Value index) { return storeRows(index); });
@@ -171,33 +178,34 @@ LogicalResult QuantizedLinearKernel::run() {
 
 /// Emits the first tiles, which write records of the activations.
 LogicalResult QuantizedLinearKernel::quantizeRows(Value quantizing) {
-  return ifThen(less(tileBegin, quantizing), [&] {
-    Value end = min(mul(tileEnd, constant(kQuantizedRows)), rows);
-    return forLoop(mul(tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) {
-      return quantizeRow(activations, panels, makeRow(flat, leading()), recordsOf(flat));
+  return ifThen(less(function.tileBegin, quantizing), [&] {
+    Value end = min(mul(function.tileEnd, constant(kQuantizedRows)), rows);
+    return forLoop(mul(function.tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) {
+      return quantizer.quantizeRow(activations, panels, tensors.makeRow(flat, linear.leading()), recordsOf(flat));
     });
   });
 }
 
 Value QuantizedLinearKernel::recordsOf(Value row) {
-  return offsetPointer(sharedPointer, mul(row, bytesOfRow), b.getI8Type());
+  return memory.at(function.sharedPointer, mul(row, bytesOfRow), b.getI8Type());
 }
 
 Value QuantizedLinearKernel::panelOf(Value index) {
-  Value ofSlice = div(index, constant(together())), slice = rem(index, constant(together()));
-  Value panel = add(mul(add(firstPanel, ofSlice), constant(panelOrder.next)), mul(slice, constant(panelOrder.ofSlice)));
-  return offsetPointer(weight->pointer, mul(panel, constant(panels.panelBytes())), b.getI8Type());
+  Value ofSlice = div(index, constant(linear.together())), slice = rem(index, constant(linear.together()));
+  Value panel = add(mul(add(firstPanel, ofSlice), constant(linear.panelOrder.next)),
+                    mul(slice, constant(linear.panelOrder.ofSlice)));
+  return memory.at(weight->pointer, mul(panel, constant(panels.panelBytes())), b.getI8Type());
 }
 
 Value QuantizedLinearKernel::sumsOf(Value index, Value row) {
   Value offset = add(mul(index, sumsOfPanel), mul(sub(row, firstRow), constant(kRows)));
-  return offsetPointer(sums, offset, b.getF32Type());
+  return memory.at(sums, offset, b.getF32Type());
 }
 
 void QuantizedLinearKernel::multiplyFew() {
   forLoop(constant(0), tilePanels, constant(1), [&](Value index) {
-    emitDecodeRows(panels, scaleSteps, sub(endRow, firstRow), panelOf(index), recordsOf(firstRow),
-                   sumsOf(index, firstRow));
+    quantizedTiles.emitDecodeRows(panels, scaleSteps, sub(endRow, firstRow), panelOf(index), recordsOf(firstRow),
+                                  sumsOf(index, firstRow));
   });
 }
 
@@ -207,7 +215,7 @@ void QuantizedLinearKernel::multiplyMany() {
     Value end = min(add(step, constant(chunk)), allSteps), steps = sub(end, step);
     Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
     forLoop(constant(0), tilePanels, constant(1), [&](Value index) {
-      unpackPanel(panels, panelOf(index), step, end, unpacked, scales);
+      quantizedTiles.unpackPanel(panels, panelOf(index), step, end, unpacked, scales);
       multiplyUnpacked(index, step, steps, isFirst, nextSteps(index, step, end, stepsOfUnit));
     });
   });
@@ -220,7 +228,7 @@ Value QuantizedLinearKernel::nextSteps(Value index, Value step, Value end, Value
   Value nextIndex = arith::SelectOp::create(b, loc, isLast, constant(0), add(index, constant(1)));
   Value nextStep = arith::SelectOp::create(b, loc, isLast, end, step);
   Value next = add(constant(panels.headBytes), mul(div(nextStep, stepsOfUnit), constant(panels.unitBytes)));
-  return offsetPointer(panelOf(nextIndex), next, b.getI8Type());
+  return memory.at(panelOf(nextIndex), next, b.getI8Type());
 }
 
 /// Multiplies the rows of the tile by `steps` steps of a panel that are unpacked.
@@ -230,27 +238,27 @@ void QuantizedLinearKernel::multiplyUnpacked(Value index, Value step, Value step
   Value tiles = ceilDiv(sub(endRow, firstRow), constant(tileRows));
   Value bytes = max(ceilDiv(constant(panels.unitBytes * kStep / panels.unitDepth), tiles), constant(kLeastAhead));
   forLoop(firstRow, endRow, constant(tileRows), [&](Value m) {
-    Value records = offsetPointer(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
+    Value records = memory.at(recordsOf(m), mul(step, constant(recordBytes(panels))), i8);
     Value part = mul(mul(div(sub(m, firstRow), constant(tileRows)), steps), bytes);
-    emitQuantizedTile({panels, scaleSteps, unpacked, scales, records, steps, sumsOf(index, m), isFirst,
-                       offsetPointer(next, part, i8), bytes});
+    quantizedTiles.emitQuantizedTile({panels, scaleSteps, unpacked, scales, records, steps, sumsOf(index, m), isFirst,
+                                      memory.at(next, part, i8), bytes});
   });
 }
 
 LogicalResult QuantizedLinearKernel::storeRows(Value index) {
   Type f32 = b.getF32Type();
-  return inSectionOf(index, [&](const LinearSection &section, Value column) {
+  return linear.inSectionOf(index, [&](const LinearSection &section, Value column) {
     return forLoop(firstRow, endRow, constant(1), [&](Value m) {
-      return storeLinearRow(section, makeRow(m, leading()), column,
-                            [&](int64_t slice, Value c, int64_t width) -> Value {
-                              Value ofTile = add(mul(sub(index, firstPanel), constant(together())), constant(slice));
-                              Value x = loadAt(sumsOf(ofTile, m), c, f32, width);
-                              if (!panels.headBytes)
-                                return x;
-                              // The scale of the whole row of the weight.
-                              Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
-                              return arith::MulFOp::create(b, loc, x, loadAt(panelOf(ofTile), c, type, width));
-                            });
+      return linear.storeLinearRow(
+          section, tensors.makeRow(m, linear.leading()), column, [&](int64_t slice, Value c, int64_t width) -> Value {
+            Value ofTile = add(mul(sub(index, firstPanel), constant(linear.together())), constant(slice));
+            Value x = memory.load(sumsOf(ofTile, m), c, f32, width);
+            if (!panels.headBytes)
+              return x;
+            // The scale of the whole row of the weight.
+            Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
+            return arith::MulFOp::create(b, loc, x, memory.load(panelOf(ofTile), c, type, width));
+          });
     });
   });
 }

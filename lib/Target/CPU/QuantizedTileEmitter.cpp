@@ -51,28 +51,28 @@ Value QuantizedTileEmitter::addScaled(Value total, Value products, Value weightS
 
 /// Returns a byte of the record of the tile's row `r`, for the step whose first row's record is `record`.
 Value QuantizedTileEmitter::fieldOf(const BlockPanels &panels, Value record, int64_t r, int64_t byte) {
-  return offsetPointer(record, constant(r * rowBytes(panels) + byte), b.getI8Type());
+  return memory.at(record, constant(r * rowBytes(panels) + byte), b.getI8Type());
 }
 
 /// Asks for a step's share of its unit, scales too, well ahead; for one line of the next page where the step is read in
 /// order.
 void QuantizedTileEmitter::prefetchStep(const DecodeTile &tile, Value unitPointer, Value stepOfUnit) {
   int64_t share = tile.panels.unitBytes / (tile.panels.unitDepth / kStep);
-  Value begin = offsetPointer(unitPointer, mul(stepOfUnit, constant(share)), b.getI8Type());
-  if (readsInOrder(tile.rows))
-    return prefetchNextPage(begin);
+  Value begin = memory.at(unitPointer, mul(stepOfUnit, constant(share)), b.getI8Type());
+  if (registerTiles.readsInOrder(tile.rows))
+    return registerTiles.prefetchNextPage(begin);
   for (int64_t line = 0; line < share; line += kLineBytes)
-    LLVM::Prefetch::create(b, loc, offsetPointer(begin, constant(kBytesAhead + line), b.getI8Type()), /*rw=*/0,
+    LLVM::Prefetch::create(b, loc, memory.at(begin, constant(kBytesAhead + line), b.getI8Type()), /*rw=*/0,
                            /*hint=*/3, /*cache=*/1);
 }
 
 /// Loads a byte of each line of a unit's scales where units are read in order: steps use the elements behind them
 /// first, and a part of them each.
 void QuantizedTileEmitter::touchScales(const DecodeTile &tile, Value unitPointer) {
-  if (!readsInOrder(tile.rows))
+  if (!registerTiles.readsInOrder(tile.rows))
     return;
   for (int64_t line = 0; line < tile.panels.unitScaleBytes; line += kLineBytes)
-    LLVM::LoadOp::create(b, loc, b.getI8Type(), offsetPointer(unitPointer, constant(line), b.getI8Type()),
+    LLVM::LoadOp::create(b, loc, b.getI8Type(), memory.at(unitPointer, constant(line), b.getI8Type()),
                          /*alignment=*/1, /*isVolatile=*/true);
 }
 
@@ -92,10 +92,11 @@ void QuantizedTileEmitter::addDecodedProducts(const DecodeTile &tile, Value pack
   auto addWord = [&](int64_t word, Value elements) {
     SmallVector<Value> &into = apart && word >= kWords / 2 ? high : low;
     for (int64_t r = 0; r < tile.rows; ++r)
-      into[r] = addByteProducts(into[r], elements, splatWordOf(fieldOf(panels, record, r, 4 * blocks + 4), word),
-                                panels.elementBits == 8);
+      into[r] = quantizedWeights.addByteProducts(
+          into[r], elements, quantizedWeights.splatWordOf(fieldOf(panels, record, r, 4 * blocks + 4), word),
+          panels.elementBits == 8);
   };
-  forWordsOfStep(panels, packedVector, addWord, readsInOrder(tile.rows));
+  quantizedWeights.forWordsOfStep(panels, packedVector, addWord, registerTiles.readsInOrder(tile.rows));
 }
 
 /// Adds a step of a unit to the sums `next` of a tile.
@@ -105,11 +106,11 @@ void QuantizedTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPoin
   int64_t lanes = config.lanes, vectors = kRows / lanes, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   prefetchStep(tile, unitPointer, stepOfUnit);
-  Value packed = offsetPointer(unitPointer,
-                               add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
+  Value packed =
+      memory.at(unitPointer, add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
   for (int64_t v = 0; v < vectors; ++v) {
     Value packedVector =
-        offsetPointer(packed, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
+        memory.at(packed, constant(v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4), i8);
     // Two sums hide the latency of a sum where few rows give few of them. The two halves of words are 16 k's each.
     bool apart = blocks == 2 || tile.rows < 4;
     SmallVector<Value> low, high;
@@ -117,9 +118,9 @@ void QuantizedTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPoin
     for (int64_t block = 0; block < blocks; ++block) {
       Value scales, minima;
       if (panels.block)
-        std::tie(scales, minima) =
-            scalesOfBlock(panels, unitPointer, add(firstBlockOfStep(panels, stepOfUnit), constant(block)),
-                          constant(v * lanes), lanes);
+        std::tie(scales, minima) = weights.scalesOfBlock(
+            panels, unitPointer, add(quantizedWeights.firstBlockOfStep(panels, stepOfUnit), constant(block)),
+            constant(v * lanes), lanes);
       for (int64_t r = 0; r < tile.rows; ++r) {
         Value sum = block == 0 ? low[r] : high[r];
         if (apart && blocks == 1)
@@ -142,11 +143,11 @@ SmallVector<Value> QuantizedTileEmitter::addDecodedUnits(const DecodeTile &tile,
   return forLoop(begin, end, constant(1), zeros, [&](Value unit, ValueRange running) -> SmallVector<Value> {
     SmallVector<Value> next(running);
     Value unitPointer =
-        offsetPointer(tile.panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+        memory.at(tile.panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
     touchScales(tile, unitPointer);
     auto record = [&](Value step) {
-      return offsetPointer(tile.records,
-                           mul(add(mul(unit, constant(stepsOfUnit)), step), constant(recordBytes(panels))), i8);
+      return memory.at(tile.records, mul(add(mul(unit, constant(stepsOfUnit)), step), constant(recordBytes(panels))),
+                       i8);
     };
     if (stepsOfUnit < kGroup) {
       for (int64_t step = 0; step < stepsOfUnit; ++step)
@@ -173,21 +174,22 @@ void QuantizedTileEmitter::emitDecodeTile(const DecodeTile &tile) {
     SmallVector<Value> result = addDecodedUnits(tile, zeros, constant(0), constant(panels.units));
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t v = 0; v < vectors; ++v)
-        storeAt(result[r * vectors + v], tile.sums, at(r, v), f32, lanes);
+        memory.store(result[r * vectors + v], tile.sums, at(r, v), f32, lanes);
     return;
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t v = 0; v < vectors; ++v)
-      storeAt(zeros.front(), tile.sums, at(r, v), f32, lanes);
+      memory.store(zeros.front(), tile.sums, at(r, v), f32, lanes);
   Value unitsOfGroup = constant(tile.group / stepsOfUnit), units = constant(panels.units);
   forLoop(constant(0), units, unitsOfGroup, [&](Value begin) {
     SmallVector<Value> result = addDecodedUnits(tile, zeros, begin, min(add(begin, unitsOfGroup), units));
-    Value record = offsetPointer(tile.records, mul(begin, constant(stepsOfUnit * recordBytes(panels))), b.getI8Type());
+    Value record = memory.at(tile.records, mul(begin, constant(stepsOfUnit * recordBytes(panels))), b.getI8Type());
     for (int64_t r = 0; r < rows; ++r) {
       Value scale = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes);
       for (int64_t v = 0; v < vectors; ++v) {
-        Value sum = loadAt(tile.sums, at(r, v), f32, lanes);
-        storeAt(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, sum), tile.sums, at(r, v), f32, lanes);
+        Value sum = memory.load(tile.sums, at(r, v), f32, lanes);
+        memory.store(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, sum), tile.sums, at(r, v), f32,
+                     lanes);
       }
     }
   });
@@ -201,8 +203,8 @@ void QuantizedTileEmitter::emitDecodeRows(const BlockPanels &panels, int64_t gro
     std::function<void(int64_t)> emitRows = [&](int64_t most) {
       auto emitTile = [&] {
         emitDecodeTile({panels, group, most, panel,
-                        offsetPointer(records, mul(m, constant(rowBytes(panels))), b.getI8Type()),
-                        offsetPointer(sums, mul(m, constant(kRows)), b.getF32Type())});
+                        memory.at(records, mul(m, constant(rowBytes(panels))), b.getI8Type()),
+                        memory.at(sums, mul(m, constant(kRows)), b.getF32Type())});
       };
       if (most == 1)
         return emitTile();
@@ -220,28 +222,27 @@ void QuantizedTileEmitter::unpackPanel(const BlockPanels &panels, Value panel, V
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   forLoop(begin, end, constant(1), [&](Value step) {
     Value index = sub(step, begin), unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
-    Value unitPointer =
-        offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+    Value unitPointer = memory.at(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
     Value from =
-        offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
-    Value to = offsetPointer(unpacked, mul(index, constant(kStep * kRows)), i8);
+        memory.at(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
+    Value to = memory.at(unpacked, mul(index, constant(kStep * kRows)), i8);
     for (int64_t v = 0; v < kRows / lanes; ++v) {
       int64_t byte = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4;
-      forWordsOfStep(panels, offsetPointer(from, constant(byte), i8), [&](int64_t word, Value elements) {
-        storeAt(elements, to, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes);
+      quantizedWeights.forWordsOfStep(panels, memory.at(from, constant(byte), i8), [&](int64_t word, Value elements) {
+        memory.store(elements, to, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes);
       });
     }
     if (!panels.block)
       return;
-    Value firstBlock = firstBlockOfStep(panels, ofUnit);
+    Value firstBlock = quantizedWeights.firstBlockOfStep(panels, ofUnit);
     for (int64_t block = 0; block < blocks; ++block) {
       Value target = mul(add(mul(index, constant(blocks)), constant(block)), constant(scaleRows(panels)));
       for (int64_t v = 0; v < kRows / lanes; ++v) {
         auto [scale, minimum] =
-            scalesOfBlock(panels, unitPointer, add(firstBlock, constant(block)), constant(v * lanes), lanes);
-        storeAt(scale, scales, add(target, constant(v * lanes)), f32, lanes);
+            weights.scalesOfBlock(panels, unitPointer, add(firstBlock, constant(block)), constant(v * lanes), lanes);
+        memory.store(scale, scales, add(target, constant(v * lanes)), f32, lanes);
         if (minimum)
-          storeAt(minimum, scales, add(target, constant(kRows + v * lanes)), f32, lanes);
+          memory.store(minimum, scales, add(target, constant(kRows + v * lanes)), f32, lanes);
       }
     }
   });
@@ -262,19 +263,20 @@ void QuantizedTileEmitter::addUnpackedBlock(const QuantizedTile &tile, int64_t f
   for (int64_t word = kWords / blocks * block; word < kWords / blocks * (block + 1); ++word) {
     SmallVector<Value> right;
     for (int64_t v = 0; v < vectors; ++v)
-      right.push_back(loadAt(unpackedStep, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
+      right.push_back(memory.load(unpackedStep, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
     for (int64_t r = 0; r < rows; ++r) {
-      Value left = splatWordOf(fieldOf(panels, record, r, 4 * blocks + 4), word);
+      Value left = quantizedWeights.splatWordOf(fieldOf(panels, record, r, 4 * blocks + 4), word);
       for (int64_t v = 0; v < vectors; ++v)
-        products[r * vectors + v] = addByteProducts(products[r * vectors + v], right[v], left, panels.elementBits == 8);
+        products[r * vectors + v] =
+            quantizedWeights.addByteProducts(products[r * vectors + v], right[v], left, panels.elementBits == 8);
     }
   }
   SmallVector<Value> blockScales(vectors), blockMinima(vectors);
   Value from = mul(add(mul(step, constant(blocks)), constant(block)), constant(scaleRows(panels)));
   for (int64_t v = 0; panels.block && v < vectors; ++v) {
-    blockScales[v] = loadAt(tile.scales, add(from, constant(first + v * lanes)), f32, lanes);
+    blockScales[v] = memory.load(tile.scales, add(from, constant(first + v * lanes)), f32, lanes);
     if (panels.hasMinima)
-      blockMinima[v] = loadAt(tile.scales, add(from, constant(kRows + first + v * lanes)), f32, lanes);
+      blockMinima[v] = memory.load(tile.scales, add(from, constant(kRows + first + v * lanes)), f32, lanes);
   }
   for (int64_t r = 0; r < rows; ++r) {
     Value scale = tile.group == 1 ? splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes) : Value();
@@ -295,10 +297,11 @@ SmallVector<Value> QuantizedTileEmitter::addUnpackedSteps(const QuantizedTile &t
   return forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
     SmallVector<Value> next(running);
     if (first == 0)
-      LLVM::Prefetch::create(b, loc, offsetPointer(tile.ahead, mul(step, tile.bytesAhead), i8), /*rw=*/0, /*hint=*/2,
+      LLVM::Prefetch::create(b, loc, memory.at(tile.ahead, mul(step, tile.bytesAhead), i8), /*rw=*/0,
+                             /*hint=*/2,
                              /*cache=*/1);
-    Value record = offsetPointer(tile.records, mul(step, constant(recordBytes(panels))), i8);
-    Value unpackedStep = offsetPointer(tile.unpacked, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
+    Value record = memory.at(tile.records, mul(step, constant(recordBytes(panels))), i8);
+    Value unpackedStep = memory.at(tile.unpacked, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
     for (int64_t block = 0; block < blocksOfStep(panels); ++block)
       addUnpackedBlock(tile, first, step, block, record, unpackedStep, next);
     return next;
@@ -310,7 +313,7 @@ SmallVector<Value> QuantizedTileEmitter::loadSums(const QuantizedTile &tile, int
   SmallVector<Value> loaded;
   for (int64_t r = 0; r < config.quantizedRows; ++r)
     for (int64_t v = 0; v < config.quantizedVectors; ++v) {
-      Value sum = loadAt(tile.sums, constant(r * kRows + first + v * config.lanes), b.getF32Type(), config.lanes);
+      Value sum = memory.load(tile.sums, constant(r * kRows + first + v * config.lanes), b.getF32Type(), config.lanes);
       loaded.push_back(arith::SelectOp::create(b, loc, begins, zero, sum));
     }
   return loaded;
@@ -319,8 +322,8 @@ SmallVector<Value> QuantizedTileEmitter::loadSums(const QuantizedTile &tile, int
 void QuantizedTileEmitter::storeSums(const QuantizedTile &tile, int64_t first, ArrayRef<Value> totals) {
   for (int64_t r = 0; r < config.quantizedRows; ++r)
     for (int64_t v = 0; v < config.quantizedVectors; ++v)
-      storeAt(totals[r * config.quantizedVectors + v], tile.sums, constant(r * kRows + first + v * config.lanes),
-              b.getF32Type(), config.lanes);
+      memory.store(totals[r * config.quantizedVectors + v], tile.sums, constant(r * kRows + first + v * config.lanes),
+                   b.getF32Type(), config.lanes);
 }
 
 /// Multiplies config.quantizedRows rows by an unpacked panel and adds them to sums [rows][32] f32.
@@ -343,7 +346,7 @@ void QuantizedTileEmitter::emitQuantizedTile(const QuantizedTile &tile) {
       Value isBegin = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, begin, constant(0));
       SmallVector<Value> totals = loadSums(tile, first, zero, arith::AndIOp::create(b, loc, tile.isFirst, isBegin));
       for (int64_t r = 0; r < rows; ++r) {
-        Value record = offsetPointer(tile.records, mul(begin, constant(recordBytes(panels))), b.getI8Type());
+        Value record = memory.at(tile.records, mul(begin, constant(recordBytes(panels))), b.getI8Type());
         Value scale = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes);
         for (int64_t v = 0; v < vectors; ++v)
           totals[r * vectors + v] =

@@ -7,30 +7,33 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_QUANTIZEDTILEEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_QUANTIZEDTILEEMITTER_H
 
-#include "lib/Target/CPU/RecordEmitter.h"
+#include "lib/Target/CPU/QuantizedWeightEmitter.h"
+#include "lib/Target/CPU/TileEmitter.h"
 
 namespace intarsia::cpu {
 
-/// Multiplies rows that are quantized to 8 bits by panels of quantized weights.
-class QuantizedTileEmitter : public RecordEmitter {
-public:
-  using RecordEmitter::RecordEmitter;
+/// A register tile of an unpacked panel.
+struct QuantizedTile {
+  const BlockPanels &panels;
+  int64_t group; ///< steps that share a scale of activations
+  mlir::Value unpacked, scales;
+  mlir::Value records, steps;
+  mlir::Value sums, isFirst;     ///< [rows][32] f32, which begin here if isFirst
+  mlir::Value ahead, bytesAhead; ///< brought into the second-level cache meanwhile, bytes for each step
+};
 
-protected:
+/// Multiplies rows that are quantized to 8 bits by panels of quantized weights.
+class QuantizedTileEmitter : public LoopEmitter {
+public:
+  explicit QuantizedTileEmitter(FunctionEmitter &function)
+      : LoopEmitter(function), config(function.config), memory(function), weights(function), quantizedWeights(function),
+        registerTiles(function) {}
+
   void emitDecodeRows(const BlockPanels &panels, int64_t group, mlir::Value count, mlir::Value panel,
                       mlir::Value records, mlir::Value sums);
   void unpackPanel(const BlockPanels &panels, mlir::Value panel, mlir::Value begin, mlir::Value end,
                    mlir::Value unpacked, mlir::Value scales);
 
-  /// A register tile of an unpacked panel.
-  struct QuantizedTile {
-    const BlockPanels &panels;
-    int64_t group; ///< steps that share a scale of activations
-    mlir::Value unpacked, scales;
-    mlir::Value records, steps;
-    mlir::Value sums, isFirst;     ///< [rows][32] f32, which begin here if isFirst
-    mlir::Value ahead, bytesAhead; ///< brought into the second-level cache meanwhile, bytes for each step
-  };
   void emitQuantizedTile(const QuantizedTile &tile);
 
 private:
@@ -62,6 +65,12 @@ private:
   llvm::SmallVector<mlir::Value> loadSums(const QuantizedTile &tile, int64_t first, mlir::Value zero,
                                           mlir::Value begins);
   void storeSums(const QuantizedTile &tile, int64_t first, llvm::ArrayRef<mlir::Value> totals);
+
+  const TileConfig &config;
+  MemoryEmitter memory;
+  PanelEmitter weights;
+  QuantizedWeightEmitter quantizedWeights;
+  TileEmitter registerTiles;
 };
 
 } // namespace intarsia::cpu

@@ -79,7 +79,7 @@ Value QuantizedWeightEmitter::addByteProducts(Value sums, Value elements, Value 
 
 Value QuantizedWeightEmitter::splatWordOf(Value row, int64_t word) {
   Type i32 = b.getI32Type();
-  auto at = [&](int64_t index) { return offsetPointer(row, constant(4 * index), b.getI8Type()); };
+  auto at = [&](int64_t index) { return memory.at(row, constant(4 * index), b.getI8Type()); };
   if (!multipliesByLane(config.byteDot))
     return splat(LLVM::LoadOp::create(b, loc, i32, at(word), 4), config.lanes);
   // Such a splat is an operand of the instruction. Its vector is loaded once for the words that lie in it.
@@ -141,7 +141,7 @@ void QuantizedWeightEmitter::forWordsOfStep(const BlockPanels &panels, Value poi
   Type i8 = b.getI8Type();
   int64_t width = 4 * config.lanes;
   auto line = [&](int64_t index) {
-    Value loaded = loadAt(pointer, constant(64 * index), i8, width);
+    Value loaded = memory.load(pointer, constant(64 * index), i8, width);
     loaded.getDefiningOp<LLVM::LoadOp>().setVolatile_(inOrder);
     return loaded;
   };
@@ -195,11 +195,10 @@ void QuantizedWeightEmitter::dequantizePanel(const BlockPanels &panels, Value pa
   auto integers = [&](int64_t x) { return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)), lanes); };
   forLoop(constant(0), constant(panels.steps()), constant(1), [&](Value step) {
     Value unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
-    Value unitPointer =
-        offsetPointer(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+    Value unitPointer = memory.at(panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
     Value from =
-        offsetPointer(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
-    Value to = offsetPointer(target, mul(step, constant(kStep * kRows)), f32);
+        memory.at(unitPointer, add(constant(panels.unitScaleBytes), mul(ofUnit, constant(panels.stepBytes()))), i8);
+    Value to = memory.at(target, mul(step, constant(kStep * kRows)), f32);
     Value firstBlock = firstBlockOfStep(panels, ofUnit);
     for (int64_t v = 0; v < kRows / lanes; ++v) {
       SmallVector<Value> scales, minima;
@@ -207,10 +206,10 @@ void QuantizedWeightEmitter::dequantizePanel(const BlockPanels &panels, Value pa
         Value scale, minimum;
         if (panels.block)
           std::tie(scale, minimum) =
-              scalesOfBlock(panels, unitPointer, add(firstBlock, constant(block)), constant(v * lanes), lanes);
+              weights.scalesOfBlock(panels, unitPointer, add(firstBlock, constant(block)), constant(v * lanes), lanes);
         if (panels.headBytes) {
-          Value whole = loadAt(panel, constant(v * lanes),
-                               panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), lanes);
+          Value whole = memory.load(panel, constant(v * lanes),
+                                    panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), lanes);
           scale = scale ? arith::MulFOp::create(b, loc, scale, whole).getResult() : whole;
         }
         if (factor != 1.0)
@@ -219,21 +218,21 @@ void QuantizedWeightEmitter::dequantizePanel(const BlockPanels &panels, Value pa
         minima.push_back(minimum);
       }
       int64_t first = v * lanes / 16 * (panels.stepBytes() / 2) + v * lanes % 16 * 4;
-      forWordsOfStep(panels, offsetPointer(from, constant(first), i8), [&](int64_t index, Value elements) {
+      forWordsOfStep(panels, memory.at(from, constant(first), i8), [&](int64_t index, Value elements) {
         Value word = vector::BitCastOp::create(b, loc, vector(i32), elements);
         int64_t block = index * blocks / BlockPanels::words;
         for (int64_t byte = 0; byte < 4; ++byte) {
           Value element =
               arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, integers(8 * byte)), integers(255));
           Value value = panels.isE4M3
-                            ? decodeFloatElements(panels, element, lanes)
+                            ? weights.decodeFloatElements(panels, element, lanes)
                             : arith::SIToFPOp::create(b, loc, vector(f32),
                                                       arith::SubIOp::create(b, loc, element, integers(offset)))
                                   .getResult();
           value = arith::MulFOp::create(b, loc, value, scales[block]);
           if (minima[block])
             value = arith::AddFOp::create(b, loc, value, minima[block]);
-          storeAt(value, to, constant((4 * index + byte) * kRows + v * lanes), f32, lanes);
+          memory.store(value, to, constant((4 * index + byte) * kRows + v * lanes), f32, lanes);
         }
       });
     }

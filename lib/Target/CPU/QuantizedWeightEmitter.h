@@ -8,16 +8,16 @@
 #define INTARSIA_LIB_TARGET_CPU_QUANTIZEDWEIGHTEMITTER_H
 
 #include "dialects/Rt/BlockPanels.h"
-#include "lib/Target/CPU/TileEmitter.h"
+#include "lib/Target/CPU/FunctionEmitter.h"
 
 namespace intarsia::cpu {
 
 /// Weights that are stored quantized, in panels.
-class QuantizedWeightEmitter : public TileEmitter {
+class QuantizedWeightEmitter : public LoopEmitter {
 public:
-  using TileEmitter::TileEmitter;
+  explicit QuantizedWeightEmitter(FunctionEmitter &function)
+      : LoopEmitter(function), config(function.config), memory(function), weights(function) {}
 
-protected:
   mlir::Value addByteProducts(mlir::Value sums, mlir::Value elements, mlir::Value activations, bool elementsAre8Bits);
   /// Returns a word of four bytes of a row in all lanes. `row` is at the first of 32 bytes.
   mlir::Value splatWordOf(mlir::Value row, int64_t word);
@@ -28,6 +28,11 @@ protected:
   mlir::Value firstBlockOfStep(const BlockPanels &panels, mlir::Value stepOfUnit);
   /// Writes the dequantized values of a panel as a dense f32 panel.
   void dequantizePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
+
+private:
+  const TileConfig &config;
+  MemoryEmitter memory;
+  PanelEmitter weights;
 };
 
 } // namespace intarsia::cpu

@@ -36,7 +36,7 @@ Value RecordEmitter::magnitudes(Value value) {
 }
 
 /// Returns the scale of a block from its largest magnitudes.
-RecordEmitter::RecordScale RecordEmitter::scaleOfLargest(Value largest, Value highest) {
+RecordScale RecordEmitter::scaleOfLargest(Value largest, Value highest) {
   Type f32 = b.getF32Type();
   Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
   Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
@@ -50,7 +50,7 @@ RecordEmitter::RecordScale RecordEmitter::scaleOfLargest(Value largest, Value hi
   return {inverse, scale};
 }
 
-RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest, Value highest) {
+RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest, Value highest) {
   RecordScale found = scaleOfLargest(largest, highest);
   found.scale = arith::MulFOp::create(b, loc, found.scale, factorOfRecord(panels));
   return found;
@@ -99,20 +99,20 @@ void RecordEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> value
     else
       start = arith::MulIOp::create(b, loc, start,
                                     arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-encoding.offset)));
-    LLVM::StoreOp::create(b, loc, start, offsetPointer(record, constant(4 * block), i8), 4);
+    LLVM::StoreOp::create(b, loc, start, memory.at(record, constant(4 * block), i8), 4);
   }
-  LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(record, constant(4 * blocks), i8), 4);
+  LLVM::StoreOp::create(b, loc, scale.scale, memory.at(record, constant(4 * blocks), i8), 4);
   for (int64_t v = 0; v < vectors; ++v) {
     Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), quantized[v]);
-    storeAt(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
+    memory.store(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
   }
 }
 
 LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
                                          Value records) {
-  currentRow = &row;
-  auto savedBound = bound;
-  if (failed(prepareRow(row, {activations.getInput()})))
+  tensors.currentRow = &row;
+  auto savedBound = tensors.bound;
+  if (failed(rowEmitter.prepareRow(row, {activations.getInput()})))
     return failure();
   int64_t group = stepsOfScale(activations);
   QuantizedRow quantized{activations.getInput(), row.prefix, &panels, records, group, {}, {}};
@@ -126,14 +126,14 @@ LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const Block
   // feature is zero.
   int64_t firstBuffered = group == 1 ? panels.depth / kStep : 0;
   if (firstBuffered < panels.steps()) {
-    Value buffer = scratch(group * kStep * 4);
+    Value buffer = function.scratch(group * kStep * 4);
     LogicalResult written = forLoop(constant(firstBuffered), constant(panels.steps()), constant(group),
                                     [&](Value begin) { return writeBufferedSteps(quantized, buffer, begin); });
     if (failed(written))
       return failure();
   }
-  bound = savedBound;
-  currentRow = nullptr;
+  tensors.bound = savedBound;
+  tensors.currentRow = nullptr;
   return success();
 }
 
@@ -142,21 +142,21 @@ LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const Block
 LogicalResult RecordEmitter::permute(QuantizedRow &row, Value channels) {
   int64_t lanes = config.lanes, depth = row.panels->depth, whole = depth / lanes * lanes;
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
-  Value computed = scratch((depth + lanes) * 4), permuted = scratch((depth + lanes) * 4);
+  Value computed = function.scratch((depth + lanes) * 4), permuted = function.scratch((depth + lanes) * 4);
   auto compute = [&](int64_t begin, int64_t end, int64_t width) {
     return forLoop(constant(begin), constant(end), constant(width), [&](Value k) -> LogicalResult {
       Element value = inputOf(row, k, width);
       if (succeeded(value))
-        storeAt(*value, computed, k, f32, width);
+        memory.store(*value, computed, k, f32, width);
       return value;
     });
   };
   if (failed(compute(0, whole, lanes)) || failed(compute(whole, depth, 1)))
     return failure();
-  Value order = view(channels)->pointer;
+  Value order = tensors.view(channels)->pointer;
   forLoop(constant(0), constant(depth), constant(1), [&](Value k) {
-    Value channel = arith::ExtSIOp::create(b, loc, b.getI64Type(), loadAt(order, k, i32, 1));
-    storeAt(loadAt(computed, channel, f32, 1), permuted, k, f32, 1);
+    Value channel = arith::ExtSIOp::create(b, loc, b.getI64Type(), memory.load(order, k, i32, 1));
+    memory.store(memory.load(computed, channel, f32, 1), permuted, k, f32, 1);
   });
   row.permuted = permuted;
   return success();
@@ -164,15 +164,15 @@ LogicalResult RecordEmitter::permute(QuantizedRow &row, Value channels) {
 
 Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) {
   if (row.permuted)
-    return loadAt(row.permuted, k, b.getF32Type(), width);
+    return memory.load(row.permuted, k, b.getF32Type(), width);
   Indices at;
   for (Value prefix : row.prefix)
     at.push_back({prefix});
   at.push_back({k, true});
-  Element value = evaluate(row.input, at, width);
+  Element value = tensors.evaluate(row.input, at, width);
   if (failed(value) || !row.factors)
     return value;
-  Element factors = evaluate(row.factors, {{k, true}}, width);
+  Element factors = tensors.evaluate(row.factors, {{k, true}}, width);
   if (failed(factors))
     return failure();
   return arith::MulFOp::create(b, loc, *value, *factors).getResult();
@@ -180,7 +180,7 @@ Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) 
 
 void RecordEmitter::writeStep(const QuantizedRow &row, Value step, ArrayRef<Value> values, RecordScale scale) {
   Value offset = mul(step, constant(recordBytes(*row.panels)));
-  writeRecord(*row.panels, values, scale, offsetPointer(row.records, offset, b.getI8Type()));
+  writeRecord(*row.panels, values, scale, memory.at(row.records, offset, b.getI8Type()));
 }
 
 /// Writes the steps that are whole, each with a scale of its own.
@@ -223,7 +223,7 @@ LogicalResult RecordEmitter::writeBufferedSteps(const QuantizedRow &row, Value b
   forLoop(constant(0), steps, constant(1), [&](Value step) {
     SmallVector<Value> values;
     for (int64_t v = 0; v < kStep / lanes; ++v)
-      values.push_back(loadAt(buffer, add(mul(step, constant(kStep)), constant(v * lanes)), f32, lanes));
+      values.push_back(memory.load(buffer, add(mul(step, constant(kStep)), constant(v * lanes)), f32, lanes));
     writeStep(row, add(begin, step), values, scale);
   });
   return success();
@@ -241,7 +241,7 @@ FailureOr<Value> RecordEmitter::fillBuffer(const QuantizedRow &row, Value buffer
     Element value = inputOf(row, add(k, at), lanes);
     if (failed(value))
       return failure();
-    storeAt(*value, buffer, at, f32, lanes);
+    memory.store(*value, buffer, at, f32, lanes);
     return SmallVector<Value>{larger(running[0], magnitudes(*value))};
   });
   if (failed(largest))
@@ -250,17 +250,17 @@ FailureOr<Value> RecordEmitter::fillBuffer(const QuantizedRow &row, Value buffer
     return (*largest)[0];
   // The last vector of values may be a part of one.
   forLoop(vectorCount, constant(bufferDepth), width,
-          [&](Value at) { storeAt(floatConstant(0.0, f32, lanes), buffer, at, f32, lanes); });
+          [&](Value at) { memory.store(floatConstant(0.0, f32, lanes), buffer, at, f32, lanes); });
   LogicalResult stored = forLoop(vectorCount, count, constant(1), [&](Value at) -> LogicalResult {
     Element value = inputOf(row, add(k, at), 1);
     if (succeeded(value))
-      storeAt(*value, buffer, at, f32, 1);
+      memory.store(*value, buffer, at, f32, 1);
     return value;
   });
   if (failed(stored))
     return failure();
   return forLoop(vectorCount, constant(bufferDepth), width, *largest, [&](Value at, ValueRange running) {
-    return SmallVector<Value>{larger(running[0], magnitudes(loadAt(buffer, at, f32, lanes)))};
+    return SmallVector<Value>{larger(running[0], magnitudes(memory.load(buffer, at, f32, lanes)))};
   })[0];
 }
 

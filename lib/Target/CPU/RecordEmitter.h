@@ -7,19 +7,35 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_RECORDEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_RECORDEMITTER_H
 
-#include "lib/Target/CPU/QuantizedWeightEmitter.h"
+#include "dialects/Rt/BlockPanels.h"
+#include "lib/Target/CPU/FunctionEmitter.h"
 
 namespace intarsia::cpu {
 
-/// Quantizes rows to 8 bits, by blocks of 32 or 256 features, and writes them as records (RecordEmitter.cpp).
-class RecordEmitter : public QuantizedWeightEmitter {
-public:
-  using QuantizedWeightEmitter::QuantizedWeightEmitter;
+struct RecordScale {
+  mlir::Value inverse, scale;
+};
 
-protected:
-  struct RecordScale {
-    mlir::Value inverse, scale;
-  };
+/// A row that is written as records.
+struct QuantizedRow {
+  mlir::Value input;
+  llvm::SmallVector<mlir::Value> prefix;
+  const BlockPanels *panels;
+  mlir::Value records;
+  int64_t group; ///< steps that share a scale
+  /// The first feature of the blocks that have integers of 4 bits; nothing if none have.
+  std::optional<int64_t> firstNarrow;
+  mlir::Value permuted; ///< the features in the order of their channels, as f32; null if none are said
+  mlir::Value factors;  ///< of features, f32; null if there are none
+};
+
+/// Quantizes rows to 8 bits, by blocks of 32 or 256 features, and writes them as records (RecordEmitter.cpp).
+class RecordEmitter : public LoopEmitter {
+public:
+  RecordEmitter(FunctionEmitter &function, TensorEmitter &tensors)
+      : LoopEmitter(function), config(function.config), function(function), memory(function), tensors(tensors),
+        rowEmitter(function, tensors) {}
+
   /// Returns magnitudes as integers, and the scale of a block from its largest ones.
   mlir::Value magnitudes(mlir::Value value);
   /// `highest` is the integer that the largest magnitude becomes; null: 127.
@@ -40,18 +56,6 @@ protected:
   /// Returns values brought to the range of integers of 8 bits, -127 to 127; NaN becomes -127.
   mlir::Value saturated(mlir::Value values);
 
-  /// A row that is written as records.
-  struct QuantizedRow {
-    mlir::Value input;
-    llvm::SmallVector<mlir::Value> prefix;
-    const BlockPanels *panels;
-    mlir::Value records;
-    int64_t group; ///< steps that share a scale
-    /// The first feature of the blocks that have integers of 4 bits; nothing if none have.
-    std::optional<int64_t> firstNarrow;
-    mlir::Value permuted; ///< the features in the order of their channels, as f32; null if none are said
-    mlir::Value factors;  ///< of features, f32; null if there are none
-  };
   mlir::FailureOr<mlir::Value> fillBuffer(const QuantizedRow &row, mlir::Value buffer, mlir::Value k,
                                           mlir::Value count);
 
@@ -61,6 +65,12 @@ private:
   void writeStep(const QuantizedRow &row, mlir::Value step, llvm::ArrayRef<mlir::Value> values, RecordScale scale);
   mlir::LogicalResult writeWholeSteps(const QuantizedRow &row);
   mlir::LogicalResult writeBufferedSteps(const QuantizedRow &row, mlir::Value buffer, mlir::Value begin);
+
+  const TileConfig &config;
+  FunctionEmitter &function;
+  MemoryEmitter memory;
+  TensorEmitter &tensors;
+  RowEmitter rowEmitter;
 };
 
 } // namespace intarsia::cpu

@@ -62,24 +62,24 @@ Emitter makeRouteKernel(rt::KernelOp kernel, Operation *root, const TileConfig &
 }
 
 void RouteKernel::launch() {
-  Value tokens = size(sizes.of(root.getLogits())[0]);
-  Value perTile = max(ceilDiv(tokens, mul(threads, constant(kTilesPerThread))), constant(kRoutedTokens));
-  setLaunchValue(kTokensPerTile, perTile);
-  setLaunchValue(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
+  Value tokens = function.sizeOf(root.getLogits(), 0);
+  Value perTile = max(ceilDiv(tokens, mul(function.threads, constant(kTilesPerThread))), constant(kRoutedTokens));
+  function.setSlot(kTokensPerTile, perTile);
+  function.setSlot(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
 }
 
 LogicalResult RouteKernel::run() {
-  Value tokens = size(sizes.of(root.getLogits())[0]);
-  if (failed(storesOnly(root)))
+  Value tokens = function.sizeOf(root.getLogits(), 0);
+  if (failed(function.storesOnly(root)))
     return failure();
-  keys = scratch(padded * 4);
-  logits = scratch(padded * 4);
-  chosen = scratch(topK * 4);
+  keys = function.scratch(padded * 4);
+  logits = function.scratch(padded * 4);
+  chosen = function.scratch(topK * 4);
   SmallVector<int32_t> laneIndices = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
   iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(laneIndices));
-  Value perTile = launchValue(kTokensPerTile);
-  Value begin = mul(tileBegin, perTile);
-  return forLoop(begin, min(mul(tileEnd, perTile), tokens), constant(1), [&](Value token) -> LogicalResult {
+  Value perTile = function.slot(kTokensPerTile);
+  Value begin = mul(function.tileBegin, perTile);
+  return forLoop(begin, min(mul(function.tileEnd, perTile), tokens), constant(1), [&](Value token) -> LogicalResult {
     if (failed(readLogits(token)))
       return failure();
     forLoop(constant(0), constant(topK), constant(1), [&](Value k) { takeLargest(token, k); });
@@ -92,23 +92,23 @@ LogicalResult RouteKernel::run() {
 LogicalResult RouteKernel::readLogits(Value token) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   LogicalResult read = vectorLoop(constant(experts), [&](Value expert, int64_t width) -> LogicalResult {
-    Element element = evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
+    Element element = tensors.evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
     if (failed(element))
       return failure();
     Value logit = *element;
-    storeAt(logit, logits, expert, f32, width);
+    memory.store(logit, logits, expert, f32, width);
     // Adding zero makes -0 equal to 0.
     Value sum = arith::AddFOp::create(b, loc, logit, floatConstant(0.0, f32, width));
     Value bits = arith::BitcastOp::create(b, loc, vectorOf(i32, width), sum);
     Value sign = arith::ShRSIOp::create(b, loc, bits, integers(31, width));
     Value key = arith::XOrIOp::create(b, loc, bits, arith::AndIOp::create(b, loc, sign, integers(kLargest, width)));
     Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, logit, logit);
-    storeAt(arith::SelectOp::create(b, loc, isNaN, integers(kLargest, width), key), keys, expert, i32, width);
+    memory.store(arith::SelectOp::create(b, loc, isNaN, integers(kLargest, width), key), keys, expert, i32, width);
     return success();
   });
   for (int64_t pad = experts; pad < padded; ++pad) {
-    storeAt(integers(kLeast, 1), keys, constant(pad), i32, 1);
-    storeAt(floatConstant(-kInfinity, f32, 1), logits, constant(pad), f32, 1);
+    memory.store(integers(kLeast, 1), keys, constant(pad), i32, 1);
+    memory.store(floatConstant(-kInfinity, f32, 1), logits, constant(pad), f32, 1);
   }
   return read;
 }
@@ -118,13 +118,13 @@ void RouteKernel::takeLargest(Value token, Value k) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value best = forLoop(constant(0), constant(padded), constant(lanes), {integers(kLeast, lanes)},
                        [&](Value expert, ValueRange running) {
-                         Value key = loadAt(keys, expert, i32, lanes);
+                         Value key = memory.load(keys, expert, i32, lanes);
                          return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], key)};
                        })[0];
   best = splat(vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, best), lanes);
   Value first = forLoop(constant(0), constant(padded), constant(lanes), {integers(kLargest, lanes)},
                         [&](Value expert, ValueRange running) {
-                          Value key = loadAt(keys, expert, i32, lanes);
+                          Value key = memory.load(keys, expert, i32, lanes);
                           Value isBest = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, key, best);
                           Value index = splat(arith::TruncIOp::create(b, loc, i32, expert), lanes);
                           index = arith::AddIOp::create(b, loc, iota, index);
@@ -133,11 +133,11 @@ void RouteKernel::takeLargest(Value token, Value k) {
                         })[0];
   Value index = vector::ReductionOp::create(b, loc, vector::CombiningKind::MINSI, first);
   Value wide = arith::ExtSIOp::create(b, loc, b.getI64Type(), index);
-  storeAt(loadAt(logits, wide, f32, 1), chosen, k, f32, 1);
-  storeAt(integers(kLeast, 1), keys, wide, i32, 1);
-  for (unsigned i = 0; i < outputs.size(); ++i)
-    if (yielded(i) == root.getIndices())
-      store(index, outputs[i], {Index{token}, Index{k}}, 1);
+  memory.store(memory.load(logits, wide, f32, 1), chosen, k, f32, 1);
+  memory.store(integers(kLeast, 1), keys, wide, i32, 1);
+  for (unsigned i = 0; i < function.outputs.size(); ++i)
+    if (function.yielded(i) == root.getIndices())
+      tensors.store(index, function.outputs[i], {Index{token}, Index{k}}, 1);
 }
 
 Value RouteKernel::power(Value logit, int64_t width, Value shift) {
@@ -149,7 +149,7 @@ Value RouteKernel::sumOfPowers(Value values, int64_t count, int64_t width, Value
   Type f32 = b.getF32Type();
   return forLoop(constant(0), constant(count), constant(width), {floatConstant(0.0, f32, width)},
                  [&](Value i, ValueRange running) {
-                   Value e = power(loadAt(values, i, f32, width), width, shift);
+                   Value e = power(memory.load(values, i, f32, width), width, shift);
                    return SmallVector<Value>{arith::AddFOp::create(b, loc, running[0], e)};
                  })[0];
 }
@@ -157,7 +157,7 @@ Value RouteKernel::sumOfPowers(Value values, int64_t count, int64_t width, Value
 /// Stores the softmax of the chosen logits, over themselves or over all.
 void RouteKernel::storeWeights(Value token) {
   Type f32 = b.getF32Type();
-  Value maximum = loadAt(chosen, constant(0), f32, 1);
+  Value maximum = memory.load(chosen, constant(0), f32, 1);
   // Logits of -inf alone: subtracting 0 instead keeps their exponentials at zero.
   Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, floatConstant(-kInfinity, f32, 1));
   Value shift = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), maximum);
@@ -166,11 +166,11 @@ void RouteKernel::storeWeights(Value token) {
     total = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total, arith::FastMathFlags::reassoc);
   Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
   total = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), total);
-  for (unsigned i = 0; i < outputs.size(); ++i)
-    if (yielded(i) == root.getWeights())
+  for (unsigned i = 0; i < function.outputs.size(); ++i)
+    if (function.yielded(i) == root.getWeights())
       forLoop(constant(0), constant(topK), constant(1), [&](Value k) {
-        Value weight = arith::DivFOp::create(b, loc, power(loadAt(chosen, k, f32, 1), 1, shift), total);
-        store(weight, outputs[i], {Index{token}, Index{k}}, 1);
+        Value weight = arith::DivFOp::create(b, loc, power(memory.load(chosen, k, f32, 1), 1, shift), total);
+        tensors.store(weight, function.outputs[i], {Index{token}, Index{k}}, 1);
       });
 }
 

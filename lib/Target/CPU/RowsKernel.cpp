@@ -40,6 +40,7 @@ private:
     SmallVector<unsigned> outputs;
     Value rowsPerTile, tiles; ///< of the run function
   };
+  RowEmitter rowEmitter{function, tensors};
   SmallVector<Part> parts;
 };
 } // namespace
@@ -50,10 +51,10 @@ Emitter makeRowsKernel(rt::KernelOp kernel, Operation *, const TileConfig &confi
 
 LogicalResult RowsKernel::findParts() {
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
-    ArrayRef<AffineExpr> extents = sizes.of(yielded(i));
+    ArrayRef<AffineExpr> extents = function.sizes.of(function.yielded(i));
     ArrayRef<AffineExpr> leading = extents.empty() ? extents : extents.drop_back();
     auto same = llvm::find_if(parts, [&](const Part &part) {
-      bool scalar = sizes.of(yielded(part.outputs.front())).empty();
+      bool scalar = function.sizes.of(function.yielded(part.outputs.front())).empty();
       return !scalar && !extents.empty() && ArrayRef<AffineExpr>(part.leading) == leading;
     });
     if (same == parts.end())
@@ -62,34 +63,34 @@ LogicalResult RowsKernel::findParts() {
       same->outputs.push_back(i);
   }
   if (slotOfRows(parts.size()) > ITX_PLAN_LENGTH)
-    return unsupported(kernel, "its results have more than " + Twine((ITX_PLAN_LENGTH - ITX_PLAN_PRIVATE) / 2) +
-                                   " different shapes");
+    return function.refuse(kernel, "its results have more than " + Twine((ITX_PLAN_LENGTH - ITX_PLAN_PRIVATE) / 2) +
+                                       " different shapes");
   return success();
 }
 
 void RowsKernel::launch() {
   Value tiles = constant(0);
   for (auto [p, part] : llvm::enumerate(parts)) {
-    Value rows = product(part.leading);
-    ArrayRef<AffineExpr> extents = sizes.of(yielded(part.outputs.front()));
-    Value elements = mul(rows, extents.empty() ? constant(1) : size(extents.back()));
-    Value wanted = min(mul(threads, constant(kTilesPerThread)), div(elements, constant(kElementsPerTile)));
+    Value rows = function.product(part.leading);
+    ArrayRef<AffineExpr> extents = function.sizes.of(function.yielded(part.outputs.front()));
+    Value elements = mul(rows, extents.empty() ? constant(1) : function.size(extents.back()));
+    Value wanted = min(mul(function.threads, constant(kTilesPerThread)), div(elements, constant(kElementsPerTile)));
     wanted = max(min(wanted, rows), constant(1));
     Value rowsPerTile = max(ceilDiv(rows, wanted), constant(1));
     Value partTiles = ceilDiv(rows, rowsPerTile);
-    setLaunchValue(slotOfRows(p), rowsPerTile);
-    setLaunchValue(slotOfTiles(p), partTiles);
+    function.setSlot(slotOfRows(p), rowsPerTile);
+    function.setSlot(slotOfTiles(p), partTiles);
     tiles = add(tiles, partTiles);
   }
-  setLaunchValue(ITX_PLAN_TILES, tiles);
+  function.setSlot(ITX_PLAN_TILES, tiles);
 }
 
 LogicalResult RowsKernel::run() {
   for (auto [p, part] : llvm::enumerate(parts)) {
-    part.rowsPerTile = launchValue(slotOfRows(p));
-    part.tiles = launchValue(slotOfTiles(p));
+    part.rowsPerTile = function.slot(slotOfRows(p));
+    part.tiles = function.slot(slotOfTiles(p));
   }
-  return forLoop(tileBegin, tileEnd, constant(1), [&](Value tile) { return emitPart(0, tile); });
+  return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) { return emitPart(0, tile); });
 }
 
 /// Emits the part that a tile, counted from the first one of part `p`, belongs to.
@@ -104,16 +105,16 @@ LogicalResult RowsKernel::emitPart(unsigned p, Value tile) {
 LogicalResult RowsKernel::emitRowsOfPart(unsigned p, Value tile) {
   const Part &part = parts[p];
   unsigned first = part.outputs.front();
-  if (sizes.of(yielded(first)).empty()) {
-    Element element = evaluate(yielded(first), {}, 1);
+  if (function.sizes.of(function.yielded(first)).empty()) {
+    Element element = tensors.evaluate(function.yielded(first), {}, 1);
     if (succeeded(element))
-      store(*element, outputs[first], {}, 1);
+      tensors.store(*element, function.outputs[first], {}, 1);
     return element;
   }
   Value begin = mul(tile, part.rowsPerTile);
-  Value end = min(add(begin, part.rowsPerTile), product(part.leading));
+  Value end = min(add(begin, part.rowsPerTile), function.product(part.leading));
   return forLoop(begin, end, constant(1),
-                 [&](Value flat) { return emitRow(makeRow(flat, part.leading), part.outputs); });
+                 [&](Value flat) { return rowEmitter.emitRow(tensors.makeRow(flat, part.leading), part.outputs); });
 }
 
 } // namespace intarsia::cpu

@@ -33,7 +33,8 @@ bool TileEmitter::usesBf16Dot(const TileOperands &t) {
 }
 
 void TileEmitter::prefetchNextPage(Value pointer) {
-  LLVM::Prefetch::create(b, loc, offsetPointer(pointer, constant(kPageBytes), b.getI8Type()), /*rw=*/0, /*hint=*/2,
+  LLVM::Prefetch::create(b, loc, memory.at(pointer, constant(kPageBytes), b.getI8Type()), /*rw=*/0,
+                         /*hint=*/2,
                          /*cache=*/1);
 }
 
@@ -42,7 +43,8 @@ Value TileEmitter::loadQuantized(Value pointer, Value row, int64_t column, int64
   if (bits == 4)
     byte = column / kBlockValues * kBlockBytes + column % kBlockBytes;
   Type i32 = vectorOf(b.getI32Type(), lanes);
-  Value values = arith::ExtUIOp::create(b, loc, i32, loadAt(pointer, add(row, constant(byte)), b.getI8Type(), lanes));
+  Value values =
+      arith::ExtUIOp::create(b, loc, i32, memory.load(pointer, add(row, constant(byte)), b.getI8Type(), lanes));
   auto constantOf = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(i32), APInt(32, value)));
   };
@@ -60,12 +62,12 @@ SmallVector<Value> TileEmitter::addDots(const TileOperands &t, Value start, int6
                                         bool pair, bool prefetches, ValueRange running) {
   int64_t lanes = config.lanes;
   if (prefetches && pair)
-    LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+    LLVM::Prefetch::create(b, loc, memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
                            /*hint=*/2, /*cache=*/1);
   Type bf16 = b.getBF16Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
   auto narrow = VectorType::get({lanes}, bf16), wide = VectorType::get({2 * lanes}, bf16);
   auto loadRaw = [&](Value pointer, Value offset, Type type) -> Value {
-    return LLVM::LoadOp::create(b, loc, type, offsetPointer(pointer, offset, bf16), /*alignment=*/2);
+    return LLVM::LoadOp::create(b, loc, type, memory.at(pointer, offset, bf16), /*alignment=*/2);
   };
   SmallVector<int64_t> interleave;
   for (int64_t i = 0; i < lanes; ++i)
@@ -108,32 +110,34 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t v = 0; v < vectors; ++v) {
         if (t.accumulate)
-          initial.push_back(loadAt(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
+          initial.push_back(
+              memory.load(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
         else
           initial.push_back(floatConstant(0.0, f32, lanes));
       }
-    Value start = offsetPointer(t.b, constant(first), t.bType);
+    Value start = memory.at(t.b, constant(first), t.bType);
     bool prefetches = t.prefetch && rows == config.rows && first == 0;
     auto addStep = [&](Value k, bool isFirst, SmallVector<Value> &running) {
       if (prefetches)
-        LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+        LLVM::Prefetch::create(b, loc, memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()),
+                               /*rw=*/0,
                                /*hint=*/2, /*cache=*/1);
       // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
       if (t.prefetch && fewRows && first == 0 && readsInOrder(rows)) {
         if (isFirst)
-          prefetchNextPage(offsetPointer(t.b, mul(k, t.bRow), t.bType));
+          prefetchNextPage(memory.at(t.b, mul(k, t.bRow), t.bType));
       } else if (t.prefetch && fewRows && first == 0) {
         for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
           LLVM::Prefetch::create(
-              b, loc, offsetPointer(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
+              b, loc, memory.at(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
               /*rw=*/0, /*hint=*/3, /*cache=*/1);
       }
       SmallVector<Value> right;
       for (int64_t v = 0; v < vectors; ++v)
         right.push_back(t.quantizedBits ? loadQuantized(t.b, mul(k, t.bRow), first + v * lanes, t.quantizedBits)
-                                        : loadAt(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
+                                        : memory.load(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
       for (int64_t r = 0; r < rows; ++r) {
-        Value left = loadAt(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
+        Value left = memory.load(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
         left = splat(left, lanes);
         for (int64_t v = 0; v < vectors; ++v) {
           int64_t sum = r * vectors + v;
@@ -167,7 +171,7 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
     }
     for (int64_t sum = 0; sum < sums; ++sum) {
       int64_t r = sum / vectors, v = sum % vectors;
-      storeAt(result[sum], t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
+      memory.store(result[sum], t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
     }
   }
 }
@@ -223,17 +227,17 @@ void TileEmitter::packTransposed(Value panel, Value source, Value stride, Type t
           forLoop(constant(0), wholeDepth, constant(lanes), [&](Value k) {
             SmallVector<Value> rows;
             for (int64_t i = 0; i < lanes; ++i)
-              rows.push_back(scaled(loadAt(source, add(mul(add(c, constant(i)), stride), k), type, lanes), lanes));
+              rows.push_back(scaled(memory.load(source, add(mul(add(c, constant(i)), stride), k), type, lanes), lanes));
             rows = transpose(rows);
             for (int64_t i = 0; i < lanes; ++i)
-              storeAt(rows[i], panel, add(mul(add(k, constant(i)), width), c), f32, lanes);
+              memory.store(rows[i], panel, add(mul(add(k, constant(i)), width), c), f32, lanes);
           });
           if (wholeDepth != depth)
             forLoop(wholeDepth, depth, constant(1), [&](Value k) {
               forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
                 Value column = add(c, i);
-                Value value = scaled(loadAt(source, add(mul(column, stride), k), type, 1), 1);
-                storeAt(value, panel, add(mul(k, width), column), f32, 1);
+                Value value = scaled(memory.load(source, add(mul(column, stride), k), type, 1), 1);
+                memory.store(value, panel, add(mul(k, width), column), f32, 1);
               });
             });
         },
@@ -244,9 +248,9 @@ void TileEmitter::packTransposed(Value panel, Value source, Value stride, Type t
             Value inside = less(column, columns);
             Value from = mul(min(column, sub(columns, constant(1))), stride);
             forLoop(constant(0), depth, constant(1), [&](Value k) {
-              Value value = scaled(loadAt(source, add(from, k), type, 1), 1);
+              Value value = scaled(memory.load(source, add(from, k), type, 1), 1);
               value = arith::SelectOp::create(b, loc, inside, value, floatConstant(0.0, f32, 1));
-              storeAt(value, panel, add(mul(k, width), column), f32, 1);
+              memory.store(value, panel, add(mul(k, width), column), f32, 1);
             });
           });
         });
@@ -260,12 +264,13 @@ void TileEmitter::packRows(Value panel, Value source, Value stride, Type type, V
   forLoop(constant(0), depth, constant(1), [&](Value k) {
     Value from = mul(k, stride), to = mul(k, constant(panelWidth));
     Value whole = mul(div(columns, constant(lanes)), constant(lanes));
-    forLoop(constant(0), whole, constant(lanes),
-            [&](Value c) { storeAt(loadAt(source, add(from, c), type, lanes), panel, add(to, c), f32, lanes); });
+    forLoop(constant(0), whole, constant(lanes), [&](Value c) {
+      memory.store(memory.load(source, add(from, c), type, lanes), panel, add(to, c), f32, lanes);
+    });
     forLoop(whole, columns, constant(1),
-            [&](Value c) { storeAt(loadAt(source, add(from, c), type, 1), panel, add(to, c), f32, 1); });
+            [&](Value c) { memory.store(memory.load(source, add(from, c), type, 1), panel, add(to, c), f32, 1); });
     forLoop(columns, constant(panelWidth), constant(1),
-            [&](Value c) { storeAt(floatConstant(0.0, f32, 1), panel, add(to, c), f32, 1); });
+            [&](Value c) { memory.store(floatConstant(0.0, f32, 1), panel, add(to, c), f32, 1); });
   });
 }
 

@@ -11,30 +11,27 @@
 
 namespace intarsia::cpu {
 
-/// Multiplies rows by panels of kPanelWidth columns.
-class TileEmitter : public FunctionEmitter {
-public:
-  using FunctionEmitter::FunctionEmitter;
+/// One register tile: sum over k of a(r, k) * b(k, c), where a(r, k) is at a + r * aRow + k * aColumn and b(k, c) at
+/// b + k * bRow + c. The sums are stored to `out` (f32, rows of kPanelWidth). Strides in elements.
+struct TileOperands {
+  mlir::Value a, aRow, aColumn;
+  mlir::Type aType;
+  mlir::Value b, bRow;
+  mlir::Type bType;
+  mlir::Value depth;
+  mlir::Value out, outRow;
+  int64_t quantizedBits = 0; ///< b is quantized values of so many bits (#nn.cache_format), bRow in bytes; 0: elements
+  bool accumulate = false;   ///< start from what `out` holds
+  mlir::Value prefetch;      ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
+  mlir::Value prefetchStep;
+};
 
-protected:
-  /// One register tile: sum over k of a(r, k) * b(k, c), where a(r, k) is at a + r * aRow + k * aColumn and b(k, c) at
-  /// b + k * bRow + c. The sums are stored to `out` (f32, rows of kPanelWidth). Strides in elements.
-  struct TileOperands {
-    mlir::Value a, aRow, aColumn;
-    mlir::Type aType;
-    mlir::Value b, bRow;
-    mlir::Type bType;
-    mlir::Value depth;
-    mlir::Value out, outRow;
-    int64_t quantizedBits = 0; ///< b is quantized values of so many bits (#nn.cache_format), bRow in bytes; 0: elements
-    bool accumulate = false;   ///< start from what `out` holds
-    mlir::Value prefetch;      ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
-    mlir::Value prefetchStep;
-  };
+/// Multiplies rows by panels of kPanelWidth columns.
+class TileEmitter : public LoopEmitter {
+public:
+  explicit TileEmitter(FunctionEmitter &function) : LoopEmitter(function), config(function.config), memory(function) {}
+
   void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
-  llvm::SmallVector<mlir::Value> addDots(const TileOperands &operands, mlir::Value start, int64_t rows, int64_t vectors,
-                                         mlir::Value k, bool pair, bool prefetches, mlir::ValueRange running);
-  bool usesBf16Dot(const TileOperands &operands);
   /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
   void emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns);
   /// Writes b(k, c) for k < depth, c < panelWidth as a dense f32 panel, zero where c >= columns; the element is at
@@ -53,6 +50,14 @@ protected:
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
   /// Loads `lanes` quantized values of a cache's row from `column` on, as f32. `row` is the offset of the row in bytes.
   mlir::Value loadQuantized(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
+
+private:
+  llvm::SmallVector<mlir::Value> addDots(const TileOperands &operands, mlir::Value start, int64_t rows, int64_t vectors,
+                                         mlir::Value k, bool pair, bool prefetches, mlir::ValueRange running);
+  bool usesBf16Dot(const TileOperands &operands);
+
+  const TileConfig &config;
+  MemoryEmitter memory;
 };
 
 } // namespace intarsia::cpu

@@ -29,6 +29,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
+#include "lib/Target/CPU/QuantizedWeightEmitter.h"
+#include "lib/Target/CPU/RecordEmitter.h"
+#include "lib/Target/CPU/TileEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "dialects/Nn/RowScales.h"
@@ -56,10 +59,10 @@ constexpr int64_t kTileProducts = int64_t(1) << 22;
 /// Features of a result that share a scale, where it is quantized, and the most rows of its tiles: 64 KB of floats.
 constexpr int64_t kResultBlock = BlockPanels::superBlock, kResultRows = 64;
 
-class TokenLinearKernel final : public LinearEmitter {
+class TokenLinearKernel final : public KernelEmitter {
 public:
   TokenLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
-      : LinearEmitter(kernel, root, config), activations(root.getInput().getDefiningOp<nn::DequantizeOp>()) {}
+      : KernelEmitter(kernel, config), root(root), activations(root.getInput().getDefiningOp<nn::DequantizeOp>()) {}
 
 private:
   LogicalResult analyze() override;
@@ -80,8 +83,9 @@ private:
   }
   /// Returns integers of values; a scale without an inverse is 1.
   Value integersOf(Value values, RecordScale scale) {
-    return scale.inverse ? roundToIntegers(values, splat(scale.inverse, config.lanes))
-                         : roundToIntegers(saturated(values), floatConstant(1.0, b.getF32Type(), config.lanes));
+    return scale.inverse ? quantizer.roundToIntegers(values, splat(scale.inverse, config.lanes))
+                         : quantizer.roundToIntegers(quantizer.saturated(values),
+                                                     floatConstant(1.0, b.getF32Type(), config.lanes));
   }
   void multiplyRows(Value index, Value m, Value rest, int64_t most);
   void emitRegisterTile(Value panel, Value row, Value sums, int64_t count);
@@ -92,14 +96,14 @@ private:
   void addWords(Value elements, Value values, int64_t first, int64_t word, MutableArrayRef<Value> totals);
   LogicalResult storeRows(Value index, Value m, Value count);
   void quantizeResult(Value group);
-  Value rowAt(Value row) { return offsetPointer(sharedPointer, mul(row, constant(rowBytes)), b.getI8Type()); }
+  Value rowAt(Value row) { return memory.at(function.sharedPointer, mul(row, constant(rowBytes)), b.getI8Type()); }
   Value panelOf(Value index, Value slice);
   /// Returns where a quantized result's floats lie: a row of a tile, and a column of its features.
   Value resultAt(Value row, Value column) {
-    return offsetPointer(results, add(mul(row, constant(kResultBlock)), column), b.getF32Type());
+    return memory.at(results, add(mul(row, constant(kResultBlock)), column), b.getF32Type());
   }
   Value sumsOfSlice(Value slice) {
-    return offsetPointer(sums, mul(slice, constant(config.tokenRows * kRows)), b.getF32Type());
+    return memory.at(sums, mul(slice, constant(config.tokenRows * kRows)), b.getF32Type());
   }
   /// Returns the 32-bit word at a byte of the row `r` rows behind the one that a pointer is in, in all lanes.
   Value splatOf(Value pointer, int64_t r, int64_t byte, Type type);
@@ -110,12 +114,19 @@ private:
   Type valueType() { return widens() ? b.getI16Type() : b.getI8Type(); }
   /// Returns how many columns a register tile has, in vectors. Widened factors give two sums for each.
   int64_t columnVectors() const { return widens() ? 1 : config.quantizedVectors; }
-  Value headOf(Value row, Value group) { return offsetPointer(row, mul(group, constant(kGroupHead)), b.getI8Type()); }
+  Value headOf(Value row, Value group) { return memory.at(row, mul(group, constant(kGroupHead)), b.getI8Type()); }
   Value valuesOf(Value row, Value step) {
-    return offsetPointer(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep * valueBytes()))),
-                         b.getI8Type());
+    return memory.at(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep * valueBytes()))),
+                     b.getI8Type());
   }
 
+  nn::LinearOp root;
+  LinearEmitter linear{function, tensors, root};
+  PanelEmitter weights{function};
+  RowEmitter rowEmitter{function, tensors};
+  RecordEmitter quantizer{function, tensors};
+  TileEmitter registerTiles{function};
+  QuantizedWeightEmitter quantizedWeights{function};
   nn::DequantizeOp activations;
   nn::QuantizeOp quantizedResult; ///< null if the results are floats
   BlockPanels panels;
@@ -136,22 +147,22 @@ Emitter makeTokenLinearKernel(rt::KernelOp kernel, Operation *root, const TileCo
 LogicalResult TokenLinearKernel::analyze() {
   auto weightType = cast<RankedTensorType>(root.getWeight().getType());
   if (!weightType.hasStaticShape())
-    return unsupported(root, "its weight has dynamic sizes");
-  std::optional<BlockPanels> stored = panelsOf(root.getWeight());
+    return function.refuse(root, "its weight has dynamic sizes");
+  std::optional<BlockPanels> stored = weights.panelsOf(root.getWeight());
   bool isMultiplied = stored && stored->elementBits == 8 && !stored->isE4M3 && !stored->block && !stored->hasMinima;
   if (!isMultiplied)
-    return unsupported(root,
-                       "its input has one scale for each row, its weight is not stored in integers of 8 bits with "
-                       "one scale for each output feature");
+    return function.refuse(root,
+                           "its input has one scale for each row, its weight is not stored in integers of 8 bits with "
+                           "one scale for each output feature");
   panels = *stored;
   int64_t block = cast<nn::BlockFormatAttr>(activations.getFormat()).getBlock();
   if (block == 0 && panels.depth > nn::mostFeaturesOfRowScale)
-    return unsupported(root, "sums of products of " + Twine(panels.depth) + " features do not fit in 32 bits");
-  if (failed(findSections(/*quantizesResult=*/true)) || failed(findQuantizedResult()))
+    return function.refuse(root, "sums of products of " + Twine(panels.depth) + " features do not fit in 32 bits");
+  if (failed(linear.findSections(/*quantizesResult=*/true)) || failed(findQuantizedResult()))
     return failure();
   groupSteps = block ? block / kStep : std::max<int64_t>(panels.steps(), 1);
   rowBytes = groups() * kGroupHead + panels.steps() * kStep * valueBytes();
-  panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / together();
+  panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / linear.together();
   maximalRows = std::max<int64_t>(config.quantizedBlockBytes / rowBytes / config.tokenRows, 2) * config.tokenRows;
   return success();
 }
@@ -159,9 +170,9 @@ LogicalResult TokenLinearKernel::analyze() {
 /// Finds the nn.quantize whose values and scales are results of the kernel.
 LogicalResult TokenLinearKernel::findQuantizedResult() {
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
-    if (auto quantize = yielded(i).getDefiningOp<nn::QuantizeOp>()) {
+    if (auto quantize = function.yielded(i).getDefiningOp<nn::QuantizeOp>()) {
       if (quantizedResult && quantizedResult != quantize)
-        return unsupported(root, "two of its results are quantized");
+        return function.refuse(root, "two of its results are quantized");
       quantizedResult = quantize;
     }
   if (!quantizedResult)
@@ -171,54 +182,54 @@ LogicalResult TokenLinearKernel::findQuantizedResult() {
   bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
                  format.getBlock() == block && !quantizedResult.getZeroPoints() && !quantizedResult.getChannels() &&
                  !quantizedResult.firstNarrowBlock();
-  if (!isKnown || sections.size() != 1 || sections.front().columns % kResultBlock != 0)
-    return unsupported(root,
-                       "its result is quantized in another way than to integers of 8 bits with a scale for each " +
-                           Twine(kResultBlock) + " features or with known scales, or has no whole blocks of them");
+  if (!isKnown || linear.sections.size() != 1 || linear.sections.front().columns % kResultBlock != 0)
+    return function.refuse(root,
+                           "its result is quantized in another way than to integers of 8 bits with a scale for each " +
+                               Twine(kResultBlock) + " features or with known scales, or has no whole blocks of them");
   return success();
 }
 
 void TokenLinearKernel::launch() {
   int64_t tileRows = config.tokenRows;
   int64_t mostRows = quantizedResult ? kResultRows / tileRows * tileRows : maximalRows;
-  rows = product(leading());
+  rows = function.product(linear.leading());
   // Row blocks as equal as whole register tiles allow.
   Value blocks = max(ceilDiv(rows, constant(mostRows)), constant(1));
   if (quantizedResult) {
     // A tile's columns are given: two tiles for each thread need more blocks where few columns are.
-    Value wanted = ceilDiv(mul(threads, constant(2)), constant(panelCount * kRows / kResultBlock));
+    Value wanted = ceilDiv(mul(function.threads, constant(2)), constant(panelCount * kRows / kResultBlock));
     blocks = max(blocks, min(wanted, ceilDiv(rows, constant(tileRows))));
   }
   Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(tileRows)), constant(tileRows));
   rowBlock = max(rowBlock, constant(tileRows));
   blocks = ceilDiv(rows, rowBlock);
-  Value evenly = max(ceilDiv(constant(panelCount), threads), constant(1));
-  Value panelProducts = mul(rowBlock, constant(kRows * panels.steps() * kStep * together()));
+  Value evenly = max(ceilDiv(constant(panelCount), function.threads), constant(1));
+  Value panelProducts = mul(rowBlock, constant(kRows * panels.steps() * kStep * linear.together()));
   Value perTile = min(max(div(constant(kTileProducts), panelProducts), constant(1)), evenly);
   if (quantizedResult)
     perTile = constant(kResultBlock / kRows);
   Value groups = ceilDiv(constant(panelCount), perTile);
   // Register tiles read whole ones: beyond the last row lies room for them.
-  setLaunchValue(ITX_PLAN_SHARED_BYTES, mul(add(rows, constant(tileRows)), constant(rowBytes)));
-  setLaunchValue(ITX_PLAN_TILES, ceilDiv(rows, constant(kQuantizedRows)));
-  setLaunchValue(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
-  setLaunchValue(kRowBlock, rowBlock);
-  setLaunchValue(kPanelsPerTile, perTile);
-  setLaunchValue(kPanelGroups, groups);
+  function.setSlot(ITX_PLAN_SHARED_BYTES, mul(add(rows, constant(tileRows)), constant(rowBytes)));
+  function.setSlot(ITX_PLAN_TILES, ceilDiv(rows, constant(kQuantizedRows)));
+  function.setSlot(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
+  function.setSlot(kRowBlock, rowBlock);
+  function.setSlot(kPanelsPerTile, perTile);
+  function.setSlot(kPanelGroups, groups);
 }
 
 LogicalResult TokenLinearKernel::run() {
-  rows = product(leading());
-  weight = view(root.getWeight());
-  sums = scratch(config.tokenRows * kRows * together() * 4);
-  Value quantizing = launchValue(ITX_PLAN_TILES), rowBlock = launchValue(kRowBlock),
-        panelsPerTile = launchValue(kPanelsPerTile), groups = launchValue(kPanelGroups);
+  rows = function.product(linear.leading());
+  weight = tensors.view(root.getWeight());
+  sums = function.scratch(config.tokenRows * kRows * linear.together() * 4);
+  Value quantizing = function.slot(ITX_PLAN_TILES), rowBlock = function.slot(kRowBlock),
+        panelsPerTile = function.slot(kPanelsPerTile), groups = function.slot(kPanelGroups);
   if (quantizedResult)
-    results = scratch(kResultRows * kResultBlock * 4);
+    results = function.scratch(kResultRows * kResultBlock * 4);
   if (failed(prepareRows(quantizing)))
     return failure();
-  Value begin = max(sub(tileBegin, quantizing), constant(0));
-  return forLoop(begin, sub(tileEnd, quantizing), constant(1), [&](Value tile) {
+  Value begin = max(sub(function.tileBegin, quantizing), constant(0));
+  return forLoop(begin, sub(function.tileEnd, quantizing), constant(1), [&](Value tile) {
     Value block = div(tile, groups), group = rem(tile, groups);
     firstRow = mul(block, rowBlock);
     endRow = min(add(firstRow, rowBlock), rows);
@@ -241,58 +252,59 @@ LogicalResult TokenLinearKernel::run() {
 
 /// Emits the first tiles, which prepare rows of the input.
 LogicalResult TokenLinearKernel::prepareRows(Value quantizing) {
-  return ifThen(less(tileBegin, quantizing), [&] {
-    Value end = min(mul(tileEnd, constant(kQuantizedRows)), rows);
-    return forLoop(mul(tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) {
+  return ifThen(less(function.tileBegin, quantizing), [&] {
+    Value end = min(mul(function.tileEnd, constant(kQuantizedRows)), rows);
+    return forLoop(mul(function.tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) {
       return activations.getQuantized().getDefiningOp() ? quantizeRow(flat) : copyRow(flat);
     });
   });
 }
 
 LogicalResult TokenLinearKernel::quantizeRow(Value flat) {
-  Value buffer = scratch(groupSteps * kStep * 4);
+  Value buffer = function.scratch(groupSteps * kStep * 4);
   auto quantize = activations.getQuantized().getDefiningOp<nn::QuantizeOp>();
   Value input = quantize.getInput();
-  RowScope row = makeRow(flat, leading());
-  currentRow = &row;
-  auto savedBound = bound;
-  if (failed(prepareRow(row, {input})))
+  RowScope row = tensors.makeRow(flat, linear.leading());
+  tensors.currentRow = &row;
+  auto savedBound = tensors.bound;
+  if (failed(rowEmitter.prepareRow(row, {input})))
     return failure();
   QuantizedRow quantized{input, row.prefix, &panels, rowAt(flat), groupSteps, {}, {}, quantize.getFactors()};
   LogicalResult written = forLoop(constant(0), constant(groups()), constant(1),
                                   [&](Value group) { return quantizeGroup(quantized, buffer, group); });
-  bound = savedBound;
-  currentRow = nullptr;
+  tensors.bound = savedBound;
+  tensors.currentRow = nullptr;
   return written;
 }
 
 /// Copies a row of quantized values and their scales.
 LogicalResult TokenLinearKernel::copyRow(Value flat) {
-  std::optional<Storage> values = view(activations.getQuantized()), scales = view(activations.getScales());
+  std::optional<Storage> values = tensors.view(activations.getQuantized()),
+                         scales = tensors.view(activations.getScales());
   if (!values || !values->dense || !scales || !scales->dense || panels.depth % kStep != 0)
-    return unsupported(root,
-                       "its quantized input is no tensor in memory with whole steps of " + Twine(kStep) + " features");
+    return function.refuse(root, "its quantized input is no tensor in memory with whole steps of " + Twine(kStep) +
+                                     " features");
   int64_t lanes = config.lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
-  Value from = offsetPointer(values->pointer, mul(flat, constant(panels.depth)), i8), row = rowAt(flat);
+  Value from = memory.at(values->pointer, mul(flat, constant(panels.depth)), i8), row = rowAt(flat);
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
-  Value factor = factorOfRecord(panels);
+  Value factor = quantizer.factorOfRecord(panels);
   forLoop(constant(0), constant(groups()), constant(1), [&](Value group) {
     Value begin = mul(group, constant(groupSteps)),
           end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
     SmallVector<Value> total = forLoop(begin, end, constant(1), zeros, [&](Value step, ValueRange running) {
       Value sum = running[0];
       for (int64_t v = 0; v < kStep; v += lanes) {
-        Value bytes = loadAt(from, add(mul(step, constant(kStep)), constant(v)), i8, lanes);
+        Value bytes = memory.load(from, add(mul(step, constant(kStep)), constant(v)), i8, lanes);
         Value integers = arith::ExtSIOp::create(b, loc, vectorOf(i32, lanes), bytes);
         sum = arith::AddIOp::create(b, loc, sum, integers);
         Type type = valueType();
-        storeAt(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), integers), valuesOf(row, step), constant(v),
-                type, lanes);
+        memory.store(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), integers), valuesOf(row, step), constant(v),
+                     type, lanes);
       }
       return SmallVector<Value>{sum};
     });
-    Value scale = loadAt(scales->pointer, add(mul(flat, constant(groups())), group), f32, 1);
+    Value scale = memory.load(scales->pointer, add(mul(flat, constant(groups())), group), f32, 1);
     storeHead(headOf(row, group), total[0], arith::MulFOp::create(b, loc, scale, factor));
   });
   return success();
@@ -302,11 +314,12 @@ LogicalResult TokenLinearKernel::copyRow(Value flat) {
 LogicalResult TokenLinearKernel::quantizeGroup(const QuantizedRow &row, Value buffer, Value group) {
   Value begin = mul(group, constant(groupSteps)), k = mul(begin, constant(kStep));
   Value count = max(min(sub(constant(panels.depth), k), constant(groupSteps * kStep)), constant(0));
-  FailureOr<Value> largest = fillBuffer(row, buffer, k, count);
+  FailureOr<Value> largest = quantizer.fillBuffer(row, buffer, k, count);
   if (failed(largest))
     return failure();
   Value steps = min(constant(groupSteps), sub(constant(panels.steps()), begin));
-  RecordScale scale = hasUnitScale() ? RecordScale{{}, factorOfRecord(panels)} : scaleOfRecord(panels, *largest);
+  RecordScale scale =
+      hasUnitScale() ? RecordScale{{}, quantizer.factorOfRecord(panels)} : quantizer.scaleOfRecord(panels, *largest);
   quantizeBuffer(buffer, steps, scale, headOf(row.records, group), valuesOf(row.records, begin));
   return success();
 }
@@ -321,10 +334,10 @@ void TokenLinearKernel::quantizeBuffer(Value buffer, Value steps, RecordScale sc
         Value sum = running[0];
         for (int64_t v = 0; v < kStep / lanes; ++v) {
           Value at = add(k, constant(v * lanes));
-          Value quantized = integersOf(loadAt(buffer, at, f32, lanes), scale);
+          Value quantized = integersOf(memory.load(buffer, at, f32, lanes), scale);
           sum = arith::AddIOp::create(b, loc, sum, quantized);
           Type type = valueType();
-          storeAt(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), quantized), values, at, type, lanes);
+          memory.store(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), quantized), values, at, type, lanes);
         }
         return SmallVector<Value>{sum};
       });
@@ -337,28 +350,28 @@ void TokenLinearKernel::storeHead(Value head, Value total, Value scale) {
   int64_t offset = widens() ? panels.integerOffset : encodingOf(panels, config.byteDot).offset;
   start = arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-offset)));
   LLVM::StoreOp::create(b, loc, start, head, 4);
-  LLVM::StoreOp::create(b, loc, scale, offsetPointer(head, constant(4), b.getI8Type()), 4);
+  LLVM::StoreOp::create(b, loc, scale, memory.at(head, constant(4), b.getI8Type()), 4);
 }
 
 //===-- The product -------------------------------------------------------------------------------------------===//
 
 Value TokenLinearKernel::panelOf(Value index, Value slice) {
-  Value panel = add(mul(index, constant(panelOrder.next)), mul(slice, constant(panelOrder.ofSlice)));
-  return offsetPointer(weight->pointer, mul(panel, constant(panels.panelBytes())), b.getI8Type());
+  Value panel = add(mul(index, constant(linear.panelOrder.next)), mul(slice, constant(linear.panelOrder.ofSlice)));
+  return memory.at(weight->pointer, mul(panel, constant(panels.panelBytes())), b.getI8Type());
 }
 
 /// Multiplies the rows from `m` on, of which `rest` are left, by a panel of each slice: `most` rows, or half as many
 /// where these suffice.
 void TokenLinearKernel::multiplyRows(Value index, Value m, Value rest, int64_t most) {
   auto whole = [&] {
-    forLoop(constant(0), constant(together()), constant(1), [&](Value slice) {
+    forLoop(constant(0), constant(linear.together()), constant(1), [&](Value slice) {
       Value panel = panelOf(index, slice);
       // Meanwhile the slice's next panel comes into the second-level cache, a part with each register tile: weights of
       // a whole model pass through once a call and come from far away.
       Value tiles = ceilDiv(sub(endRow, firstRow), constant(config.tokenRows));
       bytesAhead = max(ceilDiv(constant(panels.stepBytes()), tiles), constant(kLeastAhead));
       Value part = mul(mul(div(sub(m, firstRow), constant(config.tokenRows)), bytesAhead), constant(panels.steps()));
-      next = offsetPointer(panel, add(constant(panelOrder.next * panels.panelBytes()), part), b.getI8Type());
+      next = memory.at(panel, add(constant(linear.panelOrder.next * panels.panelBytes()), part), b.getI8Type());
       emitRegisterTile(panel, rowAt(m), sumsOfSlice(slice), most);
     });
   };
@@ -368,7 +381,7 @@ void TokenLinearKernel::multiplyRows(Value index, Value m, Value rest, int64_t m
 }
 
 Value TokenLinearKernel::splatOf(Value pointer, int64_t r, int64_t byte, Type type) {
-  Value at = offsetPointer(pointer, constant(r * rowBytes + byte), b.getI8Type());
+  Value at = memory.at(pointer, constant(r * rowBytes + byte), b.getI8Type());
   return splat(LLVM::LoadOp::create(b, loc, type, at, 4), config.lanes);
 }
 
@@ -395,8 +408,8 @@ void TokenLinearKernel::addGroup(Value panel, Value row, Value sums, Value group
       Value at = constant(r * kRows + first + v * lanes);
       Value sum = arith::SIToFPOp::create(b, loc, vectorOf(f32, lanes), totals[r * vectors + v]);
       sum = isFirst ? arith::MulFOp::create(b, loc, sum, scale).getResult()
-                    : vector::FMAOp::create(b, loc, sum, scale, loadAt(sums, at, f32, lanes)).getResult();
-      storeAt(sum, sums, at, f32, lanes);
+                    : vector::FMAOp::create(b, loc, sum, scale, memory.load(sums, at, f32, lanes)).getResult();
+      memory.store(sum, sums, at, f32, lanes);
     }
   }
 }
@@ -409,17 +422,17 @@ SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value gro
     starts.append(columnVectors(), splatOf(headOf(row, group), r, 0, i32));
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(vectorOf(i32, config.lanes)));
   SmallVector<Value> initial = widens() ? SmallVector<Value>(2 * count, zeros) : starts;
-  Value elements = offsetPointer(panel, constant(panels.headBytes + panels.unitScaleBytes), i8);
+  Value elements = memory.at(panel, constant(panels.headBytes + panels.unitScaleBytes), i8);
   Value begin = mul(group, constant(groupSteps)), end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
   SmallVector<Value> sums = forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
     SmallVector<Value> totals(running);
-    Value ofStep = offsetPointer(elements, mul(step, constant(panels.stepBytes())), i8), values = valuesOf(row, step);
-    if (readsInOrder(count) && !widens()) {
+    Value ofStep = memory.at(elements, mul(step, constant(panels.stepBytes())), i8), values = valuesOf(row, step);
+    if (registerTiles.readsInOrder(count) && !widens()) {
       addStepInOrder(ofStep, values, first, totals);
       return totals;
     }
     if (first == 0)
-      LLVM::Prefetch::create(b, loc, offsetPointer(next, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
+      LLVM::Prefetch::create(b, loc, memory.at(next, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
                              /*cache=*/1);
     for (int64_t word = 0; word < BlockPanels::words; ++word)
       widens() ? addWords(ofStep, values, first, word, totals) : addBytes(ofStep, values, first, word, totals);
@@ -458,14 +471,15 @@ void TokenLinearKernel::addStepInOrder(Value elements, Value values, int64_t fir
   int64_t vectors = columnVectors();
   for (int64_t v = 0; v < vectors; ++v)
     for (int64_t word = 0; word < BlockPanels::words; ++word) {
-      Value from = offsetPointer(elements, constant(byteOf(panels, first + v * config.lanes, word)), b.getI8Type());
+      Value from = memory.at(elements, constant(byteOf(panels, first + v * config.lanes, word)), b.getI8Type());
       if (word == 0)
-        prefetchNextPage(from);
-      Value right = loadAt(from, constant(0), b.getI8Type(), 4 * config.lanes);
+        registerTiles.prefetchNextPage(from);
+      Value right = memory.load(from, constant(0), b.getI8Type(), 4 * config.lanes);
       right.getDefiningOp<LLVM::LoadOp>().setVolatile_(true); // LLVM would load columns by turns
       for (int64_t i = v; i < int64_t(totals.size()); i += vectors) {
-        Value row = offsetPointer(values, constant(i / vectors * rowBytes), b.getI8Type());
-        totals[i] = addByteProducts(totals[i], right, splatWordOf(row, word), /*elementsAre8Bits=*/true);
+        Value row = memory.at(values, constant(i / vectors * rowBytes), b.getI8Type());
+        totals[i] = quantizedWeights.addByteProducts(totals[i], right, quantizedWeights.splatWordOf(row, word),
+                                                     /*elementsAre8Bits=*/true);
       }
     }
 }
@@ -475,11 +489,11 @@ void TokenLinearKernel::addBytes(Value elements, Value values, int64_t first, in
   int64_t lanes = config.lanes, vectors = columnVectors();
   SmallVector<Value> right;
   for (int64_t v = 0; v < vectors; ++v)
-    right.push_back(loadAt(elements, constant(byteOf(panels, first + v * lanes, word)), b.getI8Type(), 4 * lanes));
+    right.push_back(memory.load(elements, constant(byteOf(panels, first + v * lanes, word)), b.getI8Type(), 4 * lanes));
   for (auto [i, total] : llvm::enumerate(totals)) {
-    Value row = offsetPointer(values, constant(i / vectors * rowBytes), b.getI8Type());
-    Value left = splatWordOf(row, word);
-    total = addByteProducts(total, right[i % vectors], left, /*elementsAre8Bits=*/true);
+    Value row = memory.at(values, constant(i / vectors * rowBytes), b.getI8Type());
+    Value left = quantizedWeights.splatWordOf(row, word);
+    total = quantizedWeights.addByteProducts(total, right[i % vectors], left, /*elementsAre8Bits=*/true);
   }
 }
 
@@ -490,43 +504,43 @@ void TokenLinearKernel::addWords(Value elements, Value values, int64_t first, in
   VectorType words = VectorType::get({width}, b.getI16Type());
   SmallVector<Value> right;
   for (int64_t half = 0; half < 2; ++half) {
-    Value bytes = loadAt(elements, constant(byteOf(panels, first, word) + half * width), b.getI8Type(), width);
+    Value bytes = memory.load(elements, constant(byteOf(panels, first, word) + half * width), b.getI8Type(), width);
     right.push_back(arith::ExtUIOp::create(b, loc, words, bytes));
   }
   for (auto [i, total] : llvm::enumerate(totals)) {
-    Value at = offsetPointer(values, constant(i / 2 * rowBytes + 8 * word), b.getI8Type());
+    Value at = memory.at(values, constant(i / 2 * rowBytes + 8 * word), b.getI8Type());
     Value left = splat(LLVM::LoadOp::create(b, loc, b.getI64Type(), at, 8), width / 4);
-    total = addWordProducts(total, right[i % 2], vector::BitCastOp::create(b, loc, words, left));
+    total = quantizedWeights.addWordProducts(total, right[i % 2], vector::BitCastOp::create(b, loc, words, left));
   }
 }
 
 /// Stores the results of `count` rows from `m` on, while their sums are in the first-level cache.
 LogicalResult TokenLinearKernel::storeRows(Value index, Value m, Value count) {
   Type scaleType = nn::scaleType(panels.scale, b.getContext());
-  return inSectionOf(index, [&](const LinearSection &section, Value column) {
+  return linear.inSectionOf(index, [&](const LinearSection &section, Value column) {
     return forLoop(constant(0), count, constant(1), [&](Value r) {
       auto sum = [&](int64_t slice, Value c, int64_t width) -> Value {
-        Value x = loadAt(sumsOfSlice(constant(slice)), add(mul(r, constant(kRows)), c), b.getF32Type(), width);
+        Value x = memory.load(sumsOfSlice(constant(slice)), add(mul(r, constant(kRows)), c), b.getF32Type(), width);
         // The scale of the whole row of the weight.
-        return arith::MulFOp::create(b, loc, x, loadAt(panelOf(index, constant(slice)), c, scaleType, width));
+        return arith::MulFOp::create(b, loc, x, memory.load(panelOf(index, constant(slice)), c, scaleType, width));
       };
       auto keep = [&](ArrayRef<Index> at, int64_t width) -> LogicalResult {
         if (!quantizedResult)
           return success();
-        Element element = evaluate(quantizedResult.getInput(), at, width);
+        Element element = tensors.evaluate(quantizedResult.getInput(), at, width);
         if (failed(element))
           return failure();
         Value place = resultAt(sub(add(m, r), firstRow), rem(at.back().base, constant(kResultBlock)));
         if (Value factors = quantizedResult.getFactors()) {
-          Element factor = evaluate(factors, {at.back()}, width);
+          Element factor = tensors.evaluate(factors, {at.back()}, width);
           if (failed(factor))
             return failure();
           element = arith::MulFOp::create(b, loc, *element, *factor).getResult();
         }
-        storeAt(*element, place, constant(0), b.getF32Type(), width);
+        memory.store(*element, place, constant(0), b.getF32Type(), width);
         return success();
       };
-      return storeLinearRow(section, makeRow(add(m, r), leading()), column, sum, keep);
+      return linear.storeLinearRow(section, tensors.makeRow(add(m, r), linear.leading()), column, sum, keep);
     });
   });
 }
@@ -536,14 +550,14 @@ void TokenLinearKernel::quantizeResult(Value group) {
   int64_t lanes = config.lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
-  int64_t features = sections.front().columns;
+  int64_t features = linear.sections.front().columns;
   auto findScale = [&](Value from) {
     SmallVector<Value> largest =
         forLoop(constant(0), constant(kResultBlock), constant(lanes), zeros, [&](Value k, ValueRange running) {
-          Value each = magnitudes(loadAt(from, k, f32, lanes));
+          Value each = quantizer.magnitudes(memory.load(from, k, f32, lanes));
           return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], each)};
         });
-    return scaleOfLargest(largest[0]);
+    return quantizer.scaleOfLargest(largest[0]);
   };
   bool isUnit = quantizedResult.getUnitScale();
   int64_t scales = isUnit ? 1 : features / kResultBlock;
@@ -552,16 +566,17 @@ void TokenLinearKernel::quantizeResult(Value group) {
     RecordScale scale = isUnit ? RecordScale{{}, floatConstant(1.0, f32, 1)} : findScale(from);
     for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
       // Of a row that has one scale the first tile stores it.
-      if (yielded(i) == quantizedResult.getScales())
-        ifThen(less(group, constant(scales)),
-               [&] { storeAt(scale.scale, outputs[i].pointer, add(mul(row, constant(scales)), group), f32, 1); });
-      if (yielded(i) != quantizedResult.getQuantized())
+      if (function.yielded(i) == quantizedResult.getScales())
+        ifThen(less(group, constant(scales)), [&] {
+          memory.store(scale.scale, function.outputs[i].pointer, add(mul(row, constant(scales)), group), f32, 1);
+        });
+      if (function.yielded(i) != quantizedResult.getQuantized())
         continue;
-      Value to =
-          offsetPointer(outputs[i].pointer, add(mul(row, constant(features)), mul(group, constant(kResultBlock))), i8);
+      Value to = memory.at(function.outputs[i].pointer,
+                           add(mul(row, constant(features)), mul(group, constant(kResultBlock))), i8);
       forLoop(constant(0), constant(kResultBlock), constant(lanes), [&](Value k) {
-        Value integers = integersOf(loadAt(from, k, f32, lanes), scale);
-        storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), to, k, i8, lanes);
+        Value integers = integersOf(memory.load(from, k, f32, lanes), scale);
+        memory.store(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), to, k, i8, lanes);
       });
     }
   });

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/AttentionShapes.h"
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
 
 using namespace mlir;
@@ -49,7 +50,7 @@ LogicalResult AttentionKernel::run() {
   if (root.getMask() && failed(prepare(root.getMask())))
     return failure();
   AttentionShape shape = shapeOf(root);
-  ArrayRef<AffineExpr> query = sizes.of(root.getQuery()), key = sizes.of(root.getKey());
+  ArrayRef<AffineExpr> query = function.sizes.of(root.getQuery()), key = function.sizes.of(root.getKey());
   Type element = getElementTypeOrSelf(root.getQuery());
   if (element.isF32())
     element = root.getPrecision().value_or(element);
@@ -67,8 +68,8 @@ LogicalResult AttentionKernel::run() {
   int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(1)
                   : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1, areConverted)
                                : shape.sharedBytesOfTile();
-  beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
-  Value shared = sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
+  function.beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
+  Value shared = function.sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
   for (Value operand : operands)
     if (failed(pushStrided(operand)))
       return failure();
@@ -83,10 +84,10 @@ LogicalResult AttentionKernel::run() {
       push(int64_t(0));
   }
   pushOutput();
-  push(size(query[1]));
-  push(size(key[1]));
-  push(size(query[2]));
-  push(size(key[2]));
+  push(function.size(query[1]));
+  push(function.size(key[1]));
+  push(function.size(query[2]));
+  push(function.size(key[2]));
   push(shape.keyFeatures);
   push(shape.valueFeatures);
   push(root.getCausal());
@@ -112,7 +113,7 @@ LogicalResult AttentionKernel::run() {
     push(shared);
     call("itx_attention");
   }
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 

@@ -12,6 +12,7 @@
 //   stage   rows of the input and of the weight, a step of 32 elements in a chunk; then i8 [row][block], scales of the
 //           input, and [column][block], of the weight
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
 
@@ -33,7 +34,13 @@ class BlockScaledLinearKernel final : public TiledLinear {
 public:
   BlockScaledLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                           const MatrixInstruction &instruction, const QuantizedRows &input, RowRange range)
-      : TiledLinear(kernel, root, architecture, instruction, range), input(input), panels(*panelsOf(root.getWeight())) {
+      : TiledLinear(kernel, root, architecture, instruction, range), input(input),
+        panels(*weights.panelsOf(root.getWeight())) {
+    matrices.multiplyStage = [this](auto &tiles, Value stage, auto &sums) { multiplyStage(tiles, stage, sums); };
+    if (input.hasRowScales)
+      linear.scaled = [this](Value sums, Value row, Value column, int64_t width) {
+        return scaledByRows(this->input, panels, sums, row, column, width);
+      };
   }
 
 private:
@@ -42,9 +49,6 @@ private:
                                              TileRange range) override;
   AffineExpr scratchBegin() override { return input.bytes(); }
   int64_t multipliedDepth() override { return input.paddedDepth(); }
-  Value scaled(Value sums, Value row, Value column, int64_t width) override {
-    return input.hasRowScales ? scaledByRows(input, panels, sums, row, column, width) : sums;
-  }
 
   // From memory to a stage.
   Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn);
@@ -56,14 +60,14 @@ private:
   Type scalesType() { return vectorOf(b.getI32Type(), scalesOfRow() / wordBytes); }
 
   // From a stage to sums.
-  void multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) override;
+  void multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums);
   /// Returns what this lane passes to instructions as the scales of a step of a fragment.
   Value loadScalesOfStep(Value scales, Value firstRow, int64_t step);
   /// Adds the products of a step of two fragments.
   void multiplyStep(ArrayRef<Value> left, ArrayRef<Value> right, Value leftScales, Value rightScales, int64_t step,
                     MutableArrayRef<Value> sums);
   bool isMma() const { return instruction.family == MatrixFamily::Mma; }
-  Value at(Value pointer, int64_t bytes) { return offsetPointer(pointer, constant(bytes), b.getI8Type()); }
+  Value at(Value pointer, int64_t bytes) { return memory.at(pointer, constant(bytes), b.getI8Type()); }
   static int64_t weightBegin(const MatrixTiles &tiles) { return tiles.rows * tiles.chunks * chunkBytes; }
   static int64_t inputScales(const MatrixTiles &tiles) {
     return (tiles.rows + tiles.columns) * tiles.chunks * chunkBytes;
@@ -101,12 +105,12 @@ FailureOr<SmallVector<Value>> BlockScaledLinearKernel::multiplyTile(const Matrix
   Factor left;
   left.rows = rows;
   left.isRagged = true;
-  Value values = kernelScratch(number(0));
+  Value values = function.kernelScratch(number(0));
   left.address = [this, values](Value row) {
-    return offsetPointer(values, mul(row, constant(input.rowBytes())), b.getI8Type());
+    return memory.at(values, mul(row, constant(input.rowBytes())), b.getI8Type());
   };
-  return multiply(tiles, left, weightFactor(tiles, rows, firstRow, firstColumn), firstRow, firstColumn,
-                  constant(input.paddedDepth()), range);
+  return matrices.multiply(tiles, left, weightFactor(tiles, rows, firstRow, firstColumn), firstRow, firstColumn,
+                           constant(input.paddedDepth()), range);
 }
 
 //===-- From memory to a stage ----------------------------------------------------------------------------------===//
@@ -117,7 +121,7 @@ SmallVector<TiledLinear::Unit> BlockScaledLinearKernel::scaleRows(const MatrixTi
   for (int64_t first = 0; first < tiles.rows; first += threads) {
     Unit unit;
     // Threads that have no row do what the first ones do.
-    unit.row = rem(add(thread, constant(first)), constant(tiles.rows));
+    unit.row = rem(add(function.thread, constant(first)), constant(tiles.rows));
     // Sums of rows behind the last one are not stored: any will do for them.
     unit.ofMatrix = min(add(firstRow, unit.row), sub(end, constant(1)));
     units.push_back(unit);
@@ -125,18 +129,17 @@ SmallVector<TiledLinear::Unit> BlockScaledLinearKernel::scaleRows(const MatrixTi
   return units;
 }
 
-MatrixEmitter::Factor BlockScaledLinearKernel::weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow,
-                                                            Value firstColumn) {
+Factor BlockScaledLinearKernel::weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn) {
   SmallVector<Unit> weights = unitsOfWeight(tiles, panels, firstColumn), inputs = scaleRows(tiles, firstRow, rows);
   Factor factor;
-  factor.rows = constant(features());
+  factor.rows = constant(linear.features());
   factor.load = [this, weights, inputs](Value k) {
     SmallVector<Value> loaded;
     for (const Unit &unit : weights)
       loadUnit(panels, unit, k, loaded);
     for (const Unit &unit : inputs) {
       Value number = add(mul(unit.ofMatrix, constant(input.blocks())), div(k, constant(input.block)));
-      Value address = offsetPointer(kernelScratch(input.blocksBegin()), number, b.getI8Type());
+      Value address = memory.at(function.kernelScratch(input.blocksBegin()), number, b.getI8Type());
       loaded.push_back(LLVM::LoadOp::create(b, loc, scalesType(), address, scalesOfRow()));
     }
     return loaded;
@@ -148,7 +151,7 @@ MatrixEmitter::Factor BlockScaledLinearKernel::weightFactor(const MatrixTiles &t
       loaded = loaded.drop_front(ofWeight);
     }
     for (const Unit &unit : inputs) {
-      Value to = offsetPointer(at(stage, inputScales(tiles)), mul(unit.row, constant(scalesOfRow())), b.getI8Type());
+      Value to = memory.at(at(stage, inputScales(tiles)), mul(unit.row, constant(scalesOfRow())), b.getI8Type());
       LLVM::StoreOp::create(b, loc, loaded.front(), to, scalesOfRow());
       loaded = loaded.drop_front();
     }
@@ -177,9 +180,8 @@ void BlockScaledLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &
   // Behind the lines are the scales of one block, or of both.
   ArrayRef<Value> scales = loaded.drop_front(wordBytes);
   int64_t ofStep = stepDepth / input.block;
-  Value to =
-      offsetPointer(at(stage, weightScales(tiles)),
-                    add(mul(unit.row, constant(scalesOfRow())), mul(unit.step, constant(ofStep))), b.getI8Type());
+  Value to = memory.at(at(stage, weightScales(tiles)),
+                       add(mul(unit.row, constant(scalesOfRow())), mul(unit.step, constant(ofStep))), b.getI8Type());
   Value stored = scales.front();
   if (ofStep == 2)
     stored = vector::FromElementsOp::create(b, loc, VectorType::get({2}, b.getI8Type()), scales);
@@ -193,16 +195,16 @@ Value BlockScaledLinearKernel::loadScalesOfStep(Value scales, Value firstRow, in
   int64_t ofStep = instruction.k / input.block;
   if (!isMma()) {
     // A lane has a block of a row, and its scale (CDNA 4 ISA, "V_MFMA_SCALE_F32_16X16X128_F8F6F4").
-    Value row = add(firstRow, rem(lane, constant(fragmentRows)));
-    Value inRow = add(div(lane, constant(fragmentRows)), constant(step * ofStep));
-    Value scale = loadAt(scales, add(mul(row, constant(scalesOfRow())), inRow), i8, 1);
+    Value row = add(firstRow, rem(function.lane, constant(fragmentRows)));
+    Value inRow = add(div(function.lane, constant(fragmentRows)), constant(step * ofStep));
+    Value scale = memory.load(scales, add(mul(row, constant(scalesOfRow())), inRow), i8, 1);
     return arith::ExtUIOp::create(b, loc, i32, scale);
   }
   // Of four lanes the first one has the scales of a row, and the second those of the row 8 behind it (PTX ISA, "Block
   // scaling for mma.sync"). A word has those of one step or of two.
-  Value row = add(add(firstRow, div(lane, constant(4))), mul(rem(lane, constant(2)), constant(8)));
+  Value row = add(add(firstRow, div(function.lane, constant(4))), mul(rem(function.lane, constant(2)), constant(8)));
   Value inRow = constant(step * ofStep / wordBytes * wordBytes);
-  return loadAt(offsetPointer(scales, add(mul(row, constant(scalesOfRow())), inRow), i8), constant(0), i32, 1);
+  return memory.load(memory.at(scales, add(mul(row, constant(scalesOfRow())), inRow), i8), constant(0), i32, 1);
 }
 
 void BlockScaledLinearKernel::multiplyStep(ArrayRef<Value> left, ArrayRef<Value> right, Value leftScales,
@@ -211,8 +213,8 @@ void BlockScaledLinearKernel::multiplyStep(ArrayRef<Value> left, ArrayRef<Value>
   if (!isMma()) {
     // Both factors are E2M1, and scales are in the first bytes.
     Value format = word(4), first = word(0);
-    sums[0] = callIntrinsic(name, sums[0].getType(),
-                            {left[0], right[0], sums[0], format, format, first, leftScales, first, rightScales});
+    sums[0] = matrices.callIntrinsic(
+        name, sums[0].getType(), {left[0], right[0], sums[0], format, format, first, leftScales, first, rightScales});
     return;
   }
   auto selector = [&](int64_t value) -> Value {
@@ -227,7 +229,7 @@ void BlockScaledLinearKernel::multiplyStep(ArrayRef<Value> left, ArrayRef<Value>
     arguments.append({right[size_t(2 * half)], right[size_t(2 * half + 1)]});
     arguments.append(four.begin(), four.end());
     arguments.append({leftScales, byte, selector(0), rightScales, byte, selector(half)});
-    Value product = callIntrinsic(name, result, arguments);
+    Value product = matrices.callIntrinsic(name, result, arguments);
     for (auto [i, sum] : llvm::enumerate(four))
       sum = LLVM::ExtractValueOp::create(b, loc, product, int64_t(i));
   }
@@ -236,25 +238,28 @@ void BlockScaledLinearKernel::multiplyStep(ArrayRef<Value> left, ArrayRef<Value>
 void BlockScaledLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) {
   int64_t rowBytes = tiles.chunks * chunkBytes;
   auto tileAt = [&](int64_t begin, Value row) {
-    return offsetPointer(at(stage, begin), mul(row, constant(rowBytes)), b.getI8Type());
+    return memory.at(at(stage, begin), mul(row, constant(rowBytes)), b.getI8Type());
   };
   int64_t rows = tiles.warpRows / fragmentRows, columns = tiles.warpColumns / fragmentRows;
-  Value left = tileAt(0, rowOfFragment(tiles, 0)), right = tileAt(weightBegin(tiles), columnOfFragment(tiles, 0));
-  for (int64_t step = 0; step != tiles.chunks / chunksOfStep(); ++step) {
+  Value left = tileAt(0, matrices.rowOfFragment(tiles, 0)),
+        right = tileAt(weightBegin(tiles), matrices.columnOfFragment(tiles, 0));
+  for (int64_t step = 0; step != tiles.chunks / matrices.chunksOfStep(); ++step) {
     SmallVector<SmallVector<Value>> lefts, rights;
     SmallVector<Value> leftScales, rightScales;
     for (int64_t i = 0; i != rows; ++i) {
-      lefts.push_back(loadFragment(tiles, left, i * fragmentRows, step, /*isRight=*/false));
-      leftScales.push_back(loadScalesOfStep(at(stage, inputScales(tiles)), rowOfFragment(tiles, i), step));
+      lefts.push_back(matrices.loadFragment(tiles, left, i * fragmentRows, step, /*isRight=*/false));
+      leftScales.push_back(loadScalesOfStep(at(stage, inputScales(tiles)), matrices.rowOfFragment(tiles, i), step));
     }
     for (int64_t j = 0; j != columns; ++j) {
-      rights.push_back(loadFragment(tiles, right, j * fragmentRows, step, /*isRight=*/true));
-      rightScales.push_back(loadScalesOfStep(at(stage, weightScales(tiles)), columnOfFragment(tiles, j), step));
+      rights.push_back(matrices.loadFragment(tiles, right, j * fragmentRows, step, /*isRight=*/true));
+      rightScales.push_back(
+          loadScalesOfStep(at(stage, weightScales(tiles)), matrices.columnOfFragment(tiles, j), step));
     }
     for (int64_t i = 0; i != rows; ++i)
       for (int64_t j = 0; j != columns; ++j)
         multiplyStep(lefts[size_t(i)], rights[size_t(j)], leftScales[size_t(i)], rightScales[size_t(j)], step,
-                     MutableArrayRef(sums).slice(size_t((i * columns + j) * valuesOfTile()), size_t(valuesOfTile())));
+                     MutableArrayRef(sums).slice(size_t((i * columns + j) * matrices.valuesOfTile()),
+                                                 size_t(matrices.valuesOfTile())));
   }
 }
 

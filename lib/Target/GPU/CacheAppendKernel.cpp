@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
 
 using namespace mlir;
@@ -59,9 +60,9 @@ StringRef CacheAppendKernel::microkernel() {
 LogicalResult CacheAppendKernel::pushCaches() {
   SmallVector<Value> pointers;
   for (Value tensor : root.getCache()) {
-    std::optional<Storage> storage = view(tensor);
+    std::optional<Storage> storage = tensors.view(tensor);
     if (!storage)
-      return unsupported(root, "a cache that is computed in the same kernel");
+      return function.refuse(root, "a cache that is computed in the same kernel");
     pointers.push_back(storage->pointer);
   }
   auto rows = cast<RankedTensorType>(root.getRows().getType());
@@ -90,9 +91,9 @@ LogicalResult CacheAppendKernel::pushCaches() {
 LogicalResult CacheAppendKernel::run() {
   if (failed(prepare(root.getRows())))
     return failure();
-  ArrayRef<AffineExpr> extents = sizes.of(root.getRows());
+  ArrayRef<AffineExpr> extents = function.sizes.of(root.getRows());
   int64_t warps = threadsOfBlock / architecture.warpSize;
-  beginLaunch(threadsOfBlock, (extents[0] * extents[1]).ceilDiv(warps));
+  function.beginLaunch(threadsOfBlock, (extents[0] * extents[1]).ceilDiv(warps));
   if (failed(pushCaches()) || failed(pushStrided(root.getRows())))
     return failure();
   for (Value tensor : {root.getPositions(), root.getSequences(), root.getPageTable()}) {
@@ -100,17 +101,17 @@ LogicalResult CacheAppendKernel::run() {
       pushNull();
       continue;
     }
-    std::optional<Storage> indices = view(tensor);
+    std::optional<Storage> indices = tensors.view(tensor);
     if (!indices)
-      return unsupported(root, "an index that is computed in the same kernel");
+      return function.refuse(root, "an index that is computed in the same kernel");
     push(indices->pointer);
   }
   push(kindOf(cast<RankedTensorType>(root.getPositions().getType()).getElementType()));
-  push(root.getPageTable() ? size(sizes.of(root.getPageTable())[1]) : constant(0));
-  push(size(extents[0]));
+  push(root.getPageTable() ? function.sizeOf(root.getPageTable(), 1) : constant(0));
+  push(function.size(extents[0]));
   push(warps);
   call(microkernel());
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/AttentionShapes.h"
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
 
 using namespace mlir;
@@ -32,7 +33,7 @@ private:
   std::optional<std::pair<int64_t, int64_t>> matrixKindAndParts();
   bool multipliesByWarpgroups(int64_t kind);
   LogicalResult pushCall();
-  LogicalResult pushCache(OperandRange tensors, nn::CacheFormatAttr format);
+  LogicalResult pushCache(OperandRange operands, nn::CacheFormatAttr format);
 
   nn::CachedAttentionOp root;
   int64_t keyHeads, group;
@@ -70,7 +71,8 @@ bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, c
 LogicalResult CachedAttentionKernel::run() {
   int64_t rows = shape.decodeRows(group, architecture.warpSize);
   int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
-  AffineExpr partials = reserve(getAffineConstantExpr(blocks * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
+  AffineExpr partials =
+      function.reserve(getAffineConstantExpr(blocks * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
   if (failed(prepare(root.getQuery())) || (root.getRows() && failed(prepare(root.getRows()))))
     return failure();
   if (failed(emitDecode(partials)))
@@ -116,12 +118,12 @@ LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts
   bool byWarpgroups = multipliesByWarpgroups(kind);
   int64_t rows = byWarpgroups ? shape.warpgroupRows() : shape.matrixRows(architecture, parts),
           headsOfTile = std::min(group, rows);
-  AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
+  AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
   int64_t warps = byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile;
   int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(parts)
                                : shape.sharedBytesOfMatrices(architecture, parts, areConverted);
-  beginLaunch(warps * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
+  function.beginLaunch(warps * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
+  Value shared = function.sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
@@ -136,23 +138,23 @@ LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts
     call("itx_cached_attention_warpgroups", /*leastBlocks=*/1);
   else
     call("itx_cached_attention_matrix_tiles");
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 
-LogicalResult CachedAttentionKernel::pushCache(OperandRange tensors, nn::CacheFormatAttr format) {
-  std::optional<Storage> elements = view(tensors[0]);
+LogicalResult CachedAttentionKernel::pushCache(OperandRange operands, nn::CacheFormatAttr format) {
+  std::optional<Storage> elements = tensors.view(operands[0]);
   if (!elements)
-    return unsupported(root, "a cache that is computed in the same kernel");
+    return function.refuse(root, "a cache that is computed in the same kernel");
   push(elements->pointer);
   if (!format.isQuantized()) {
     pushNull();
     push(kindOf(format.getElement()));
     return success();
   }
-  std::optional<Storage> parameters = view(tensors[1]);
+  std::optional<Storage> parameters = tensors.view(operands[1]);
   if (!parameters)
-    return unsupported(root, "a cache that is computed in the same kernel");
+    return function.refuse(root, "a cache that is computed in the same kernel");
   push(parameters->pointer);
   push(format.getBits() == 4 ? ElementKind::UI4 : ElementKind::UI8);
   return success();
@@ -184,13 +186,13 @@ LogicalResult CachedAttentionKernel::pushCall() {
       push(int64_t(0));
   }
   for (Value tensor : {root.getPositions(), root.getSequences(), root.getPageTable()}) {
-    std::optional<Storage> indices = view(tensor);
+    std::optional<Storage> indices = tensors.view(tensor);
     if (!indices)
-      return unsupported(root, "an index that is computed in the same kernel");
+      return function.refuse(root, "an index that is computed in the same kernel");
     push(indices->pointer);
   }
   push(kindOf(cast<RankedTensorType>(root.getPositions().getType()).getElementType()));
-  push(size(sizes.of(root.getPageTable())[1]));
+  push(function.sizeOf(root.getPageTable(), 1));
   push(root.getSinks() != nullptr);
   if (!root.getSinks()) {
     pushNull();
@@ -199,9 +201,9 @@ LogicalResult CachedAttentionKernel::pushCall() {
     return failure();
   }
   pushOutput();
-  push(size(sizes.of(root.getQuery())[0]));
+  push(function.sizeOf(root.getQuery(), 0));
   push(keyHeads * group);
-  push(size(sizes.of(root.getPageTable())[0]));
+  push(function.sizeOf(root.getPageTable(), 0));
   push(root.getWindow().value_or(0));
   pushFloat(root.getScale().convertToDouble());
   pushFloat(root.getSoftCap() ? root.getSoftCap()->convertToDouble() : 0.0);
@@ -212,8 +214,9 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   int64_t rows = shape.decodeRows(group, architecture.warpSize), warps = threadsOfDecode / architecture.warpSize;
   int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
   AffineExpr grid = getAffineConstantExpr(blocks, b.getContext());
-  beginLaunch(threadsOfDecode, grid);
-  Value shared = sharedMemory(getAffineConstantExpr(warps * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
+  function.beginLaunch(threadsOfDecode, grid);
+  Value shared =
+      function.sharedMemory(getAffineConstantExpr(warps * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
   if (failed(pushCall()))
     return failure();
   push(rows);
@@ -224,9 +227,9 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   push(shared);
   pushScratch(partials);
   call("itx_cached_attention_decode");
-  endLaunch();
+  function.endLaunch();
 
-  beginLaunch(threadsOfDecode, grid);
+  function.beginLaunch(threadsOfDecode, grid);
   if (failed(pushCall()))
     return failure();
   push(rows);
@@ -234,15 +237,15 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   push(blocks);
   pushScratch(partials);
   call("itx_cached_attention_combine");
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 
 LogicalResult CachedAttentionKernel::emitTiles() {
   int64_t tileRows = shape.tileRows(), headsOfTile = std::min(group, tileRows);
-  AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(tileRows / headsOfTile);
-  beginLaunch(threadsOfTile, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = sharedMemory(getAffineConstantExpr(shape.sharedBytesOfTile(), b.getContext()));
+  AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(tileRows / headsOfTile);
+  function.beginLaunch(threadsOfTile, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
+  Value shared = function.sharedMemory(getAffineConstantExpr(shape.sharedBytesOfTile(), b.getContext()));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
@@ -250,7 +253,7 @@ LogicalResult CachedAttentionKernel::emitTiles() {
   push(shape.tileKeys());
   push(shared);
   call("itx_cached_attention_tiles");
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 

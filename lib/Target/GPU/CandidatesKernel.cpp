@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
 #include "lib/Target/GPU/Microkernels/CandidateShapes.h"
 
@@ -44,7 +45,7 @@ bool hasCandidatesKernel(rt::KernelOp kernel, nn::CandidatesOp root) {
 }
 
 LogicalResult CandidatesKernel::begin(AffineExpr blocks, AffineExpr lists, AffineExpr sums) {
-  beginLaunch(candidates::threadsOfBlock, blocks);
+  function.beginLaunch(candidates::threadsOfBlock, blocks);
   if (failed(pushStrided(root.getLogits())))
     return failure();
   push(cast<RankedTensorType>(root.getLogits().getType()).getDimSize(1));
@@ -53,29 +54,29 @@ LogicalResult CandidatesKernel::begin(AffineExpr blocks, AffineExpr lists, Affin
   push(cast<RankedTensorType>(root.getTemperatures().getType()).getDimSize(1));
   pushScratch(lists);
   pushScratch(sums);
-  push(sharedMemory(getAffineConstantExpr(candidates::sharedBytesOfBlock, b.getContext())));
+  push(function.sharedMemory(getAffineConstantExpr(candidates::sharedBytesOfBlock, b.getContext())));
   return success();
 }
 
 void CandidatesKernel::pushResult(Value result) {
-  for (unsigned i = 0; i != outputs.size(); ++i)
-    if (yielded(i) == result)
-      return push(outputs[i].pointer);
+  for (unsigned i = 0; i != function.outputs.size(); ++i)
+    if (function.yielded(i) == result)
+      return push(function.outputs[i].pointer);
   pushNull();
 }
 
 LogicalResult CandidatesKernel::run() {
   if (failed(prepare(root.getLogits())) || failed(prepare(root.getTemperatures())))
     return failure();
-  AffineExpr rows = sizes.of(root.getLogits())[0];
+  AffineExpr rows = function.sizes.of(root.getLogits())[0];
   int64_t vocabulary = cast<RankedTensorType>(root.getLogits().getType()).getDimSize(1);
   AffineExpr parts = rows * llvm::divideCeil(vocabulary, candidates::columnsOfPart);
-  AffineExpr lists = reserve(parts * (candidates::listSize * candidates::bytesOfEntry));
-  AffineExpr sums = reserve(parts * (candidates::floatsOfPartSums * 4));
+  AffineExpr lists = function.reserve(parts * (candidates::listSize * candidates::bytesOfEntry));
+  AffineExpr sums = function.reserve(parts * (candidates::floatsOfPartSums * 4));
   if (failed(begin(parts, lists, sums)))
     return failure();
   call("itx_candidates_of_parts");
-  endLaunch();
+  function.endLaunch();
   if (failed(begin(rows, lists, sums)))
     return failure();
   pushResult(root.getValues());
@@ -83,7 +84,7 @@ LogicalResult CandidatesKernel::run() {
   pushResult(root.getSums());
   push(root.getCount());
   call("itx_candidates_of_rows");
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 

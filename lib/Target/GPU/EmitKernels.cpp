@@ -8,6 +8,7 @@
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Target/GPU/Codegen.h"
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/LinearResults.h"
 #include "lib/Target/GPU/MatrixInstructions.h"
 #include "lib/Target/GPU/QuantizedRows.h"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/VectorMath.h"
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/LinearResults.h"
 #include "lib/Target/GPU/MatrixEmitter.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
@@ -28,11 +29,11 @@ constexpr int64_t entriesOfTile = 3;
 /// each tile by the two matrices of its expert, the last one adds up the rows of each token. How many tiles there are
 /// is not known when a function is launched: its blocks suffice for any, and those without a tile end at once. So few
 /// tokens read no other matrices than those of their experts.
-class ExpertsKernel final : public MatrixEmitter {
+class ExpertsKernel final : public KernelEmitter {
 public:
   ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const Architecture &architecture,
                 const MatrixInstruction &instruction)
-      : MatrixEmitter(kernel, architecture, instruction), root(root) {
+      : KernelEmitter(kernel, architecture), root(root), instruction(instruction) {
     auto gateUp = cast<RankedTensorType>(root.getGateUp().getType());
     experts = gateUp.getDimSize(0);
     inner = gateUp.getDimSize(2);
@@ -67,20 +68,26 @@ private:
   Factor factorOf(Value weight, int64_t columns, int64_t depth, bool isRagged, function_ref<Value(Value row)> rowOf);
   /// Rows of memory that one matrix of a weight takes.
   int64_t storedRows(Value weight, int64_t rows) {
-    return panelsOf(weight) ? llvm::alignTo(rows, BlockPanels::rows) : rows;
+    return weights.panelsOf(weight) ? llvm::alignTo(rows, BlockPanels::rows) : rows;
   }
-  Element expertOf(Value token, Value k) { return integerAt(root.getIndices(), {Index{token}, Index{k}}); }
+  Element expertOf(Value token, Value k) { return tensors.integerAt(root.getIndices(), {Index{token}, Index{k}}); }
   /// False for -1, which chooses none. What is outside otherwise makes its token NaN, wherever its row is.
   Value isExpert(Value index) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, index, constant(-1)); }
   Value isEqual(Value a, Value b) { return arith::CmpIOp::create(this->b, loc, arith::CmpIPredicate::eq, a, b); }
-  Value loadInteger(AffineExpr table, Value index) { return loadAt(kernelScratch(table), index, b.getI64Type(), 1); }
+  Value loadInteger(AffineExpr table, Value index) {
+    return memory.load(function.kernelScratch(table), index, b.getI64Type(), 1);
+  }
   void storeInteger(Value value, AffineExpr table, Value index) {
-    storeAt(value, kernelScratch(table), index, b.getI64Type(), 1);
+    memory.store(value, function.kernelScratch(table), index, b.getI64Type(), 1);
   }
   Value shuffled(Value integer, int64_t distance);
   Value sumOfLanes(Value integer);
 
   nn::ExpertsOp root;
+  const MatrixInstruction &instruction;
+  MatrixEmitter matrices{function, tensors, instruction};
+  PanelEmitter weights{function};
+  RowEmitter rowEmitter{function, tensors};
   int64_t experts, inner, hidden;
   Value topK;
   MatrixTiles few, many;
@@ -130,11 +137,11 @@ void ExpertsKernel::chooseTiles() {
   bool isRdna = architecture.vendor == Vendor::Amd && architecture.warpSize == 32;
   if (instruction.family == MatrixFamily::MultiplyAdds || isRdna)
     many = {64, 64, 32, 32, /*chunks=*/4, stages};
-  if (isWarpgroup()) {
+  if (matrices.isWarpgroup()) {
     few = {64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
     many = {64, 128, 16, 128, /*chunks=*/4, /*stages=*/6};
   }
-  pairs = productExpression(sizes.of(root.getIndices()));
+  pairs = function.productExpression(function.sizes.of(root.getIndices()));
   isFew = isAtMost(pairs, fewRowsOfExpert * experts);
 }
 
@@ -144,13 +151,13 @@ void ExpertsKernel::reserveScratch() {
   AffineExpr full = isFew * pairs.floorDiv(few.rows) + (number(1) - isFew) * pairs.floorDiv(many.rows);
   AffineExpr areFewer = isAtMost(pairs, experts);
   mostTiles = areFewer * pairs + (number(1) - areFewer) * (full + experts);
-  counts = reserve(number(experts * 8));
-  tileCount = reserve(number(8));
-  tileTable = reserve(mostTiles * (entriesOfTile * 8));
-  pairOfRow = reserve(pairs * 8);
-  placeOfRow = reserve(pairs * 8);
-  activations = reserve(pairs * (inner * elementType().getIntOrFloatBitWidth() / 8));
-  results = reserve(pairs * (hidden * 4));
+  counts = function.reserve(number(experts * 8));
+  tileCount = function.reserve(number(8));
+  tileTable = function.reserve(mostTiles * (entriesOfTile * 8));
+  pairOfRow = function.reserve(pairs * 8);
+  placeOfRow = function.reserve(pairs * 8);
+  activations = function.reserve(pairs * (inner * matrices.elementType().getIntOrFloatBitWidth() / 8));
+  results = function.reserve(pairs * (hidden * 4));
 }
 
 //===-- Rows by expert ------------------------------------------------------------------------------------------===//
@@ -171,11 +178,12 @@ Value ExpertsKernel::sumOfLanes(Value integer) {
 
 LogicalResult ExpertsKernel::emitForExperts(function_ref<LogicalResult(Value expert)> body) {
   AffineExpr warps = getAffineConstantExpr(experts, b.getContext());
-  beginLaunch(threadsOfBlock, warps.ceilDiv(threadsOfBlock / architecture.warpSize));
-  topK = size(sizes.of(root.getIndices())[1]);
-  Value expert = add(mul(block, constant(warpsOfBlock)), warp);
-  LogicalResult emitted = ifThen(less(expert, constant(experts)), [&] { return alone([&] { return body(expert); }); });
-  endLaunch();
+  function.beginLaunch(threadsOfBlock, warps.ceilDiv(threadsOfBlock / architecture.warpSize));
+  topK = function.sizeOf(root.getIndices(), 1);
+  Value expert = add(mul(function.block, constant(function.warpsOfBlock)), function.warp);
+  LogicalResult emitted =
+      ifThen(less(expert, constant(experts)), [&] { return function.alone([&] { return body(expert); }); });
+  function.endLaunch();
   return emitted;
 }
 
@@ -183,7 +191,7 @@ LogicalResult ExpertsKernel::emitForExperts(function_ref<LogicalResult(Value exp
 LogicalResult ExpertsKernel::emitCount() {
   return emitForExperts([&](Value expert) -> LogicalResult {
     using Next = FailureOr<SmallVector<Value>>;
-    Next count = forLoop(lane, size(pairs), constant(architecture.warpSize), constant(0),
+    Next count = forLoop(function.lane, function.size(pairs), constant(architecture.warpSize), constant(0),
                          [&](Value pair, ValueRange running) -> Next {
                            Element its = expertOf(div(pair, topK), rem(pair, topK));
                            if (failed(its))
@@ -194,7 +202,7 @@ LogicalResult ExpertsKernel::emitCount() {
     if (failed(count))
       return failure();
     Value sum = sumOfLanes((*count)[0]);
-    ifThen(isEqual(lane, constant(0)), [&] { storeInteger(sum, counts, expert); });
+    ifThen(isEqual(function.lane, constant(0)), [&] { storeInteger(sum, counts, expert); });
     return success();
   });
 }
@@ -202,10 +210,10 @@ LogicalResult ExpertsKernel::emitCount() {
 /// Emits a function that lists the tiles of each expert and its rows.
 LogicalResult ExpertsKernel::emitSort() {
   return emitForExperts([&](Value expert) {
-    auto before =
-        forLoop(lane, expert, constant(architecture.warpSize), {constant(0)}, [&](Value other, ValueRange running) {
-          return SmallVector<Value>{add(running[0], loadInteger(counts, other))};
-        });
+    auto before = forLoop(function.lane, expert, constant(architecture.warpSize), {constant(0)},
+                          [&](Value other, ValueRange running) {
+                            return SmallVector<Value>{add(running[0], loadInteger(counts, other))};
+                          });
     Value firstRow = sumOfLanes(before[0]);
     listTiles(expert, firstRow, loadInteger(counts, expert));
     return placePairs(expert, firstRow);
@@ -214,28 +222,28 @@ LogicalResult ExpertsKernel::emitSort() {
 
 void ExpertsKernel::listTiles(Value expert, Value firstRow, Value count) {
   AffineExpr one = getAffineConstantExpr(1, b.getContext());
-  Value rows = size(isFew * few.rows + (one - isFew) * many.rows);
-  auto before =
-      forLoop(lane, expert, constant(architecture.warpSize), {constant(0)}, [&](Value other, ValueRange running) {
-        return SmallVector<Value>{add(running[0], ceilDiv(loadInteger(counts, other), rows))};
-      });
+  Value rows = function.size(isFew * few.rows + (one - isFew) * many.rows);
+  auto before = forLoop(function.lane, expert, constant(architecture.warpSize), {constant(0)},
+                        [&](Value other, ValueRange running) {
+                          return SmallVector<Value>{add(running[0], ceilDiv(loadInteger(counts, other), rows))};
+                        });
   Value firstTile = sumOfLanes(before[0]), tiles = ceilDiv(count, rows);
-  forLoop(lane, tiles, constant(architecture.warpSize), [&](Value tile) {
+  forLoop(function.lane, tiles, constant(architecture.warpSize), [&](Value tile) {
     Value entry = mul(add(firstTile, tile), constant(entriesOfTile));
     storeInteger(expert, tileTable, entry);
     storeInteger(add(firstRow, mul(tile, rows)), tileTable, add(entry, constant(1)));
     storeInteger(add(firstRow, count), tileTable, add(entry, constant(2)));
   });
   Value isLast = isEqual(expert, constant(experts - 1));
-  ifThen(arith::AndIOp::create(b, loc, isLast, isEqual(lane, constant(0))),
+  ifThen(arith::AndIOp::create(b, loc, isLast, isEqual(function.lane, constant(0))),
          [&] { storeInteger(add(firstTile, tiles), tileCount, constant(0)); });
 }
 
 /// Each lane looks for pairs of the expert in a part of all pairs, first to count them, then to write them down.
 LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
   using Next = FailureOr<SmallVector<Value>>;
-  Value ofLane = ceilDiv(size(pairs), constant(architecture.warpSize)), begin = mul(lane, ofLane);
-  Value end = min(add(begin, ofLane), size(pairs));
+  Value ofLane = ceilDiv(function.size(pairs), constant(architecture.warpSize)), begin = mul(function.lane, ofLane);
+  Value end = min(add(begin, ofLane), function.size(pairs));
   auto forPairs = [&](Value init, function_ref<LogicalResult(Value pair, Value token, Value k, Value next)> body) {
     return forLoop(begin, end, constant(1), init, [&](Value pair, ValueRange running) -> Next {
       Value token = div(pair, topK), k = rem(pair, topK);
@@ -255,7 +263,7 @@ LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
   Value all = (*counted)[0], before = constant(0);
   for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2) {
     Value other = shuffled(all, distance);
-    Value isLater = isEqual(rem(div(lane, constant(distance)), constant(2)), constant(1));
+    Value isLater = isEqual(rem(div(function.lane, constant(distance)), constant(2)), constant(1));
     before = add(before, arith::SelectOp::create(b, loc, isLater, other, constant(0)));
     all = add(all, other);
   }
@@ -279,24 +287,24 @@ LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
 
 //===-- Products ------------------------------------------------------------------------------------------------===//
 
-MatrixEmitter::Factor ExpertsKernel::factorOf(Value weight, int64_t columns, int64_t depth, bool isRagged,
-                                              function_ref<Value(Value row)> rowOf) {
+Factor ExpertsKernel::factorOf(Value weight, int64_t columns, int64_t depth, bool isRagged,
+                               function_ref<Value(Value row)> rowOf) {
   Factor factor;
   factor.rows = constant(columns);
   factor.isRagged = isRagged;
   factor.pick = rowOf;
-  if (panelsOf(weight)) {
+  if (weights.panelsOf(weight)) {
     factor.elements = [this, weight](Value row, Value k, int64_t width) -> Element {
-      return dequantize(weight, row, k, width);
+      return weights.dequantize(weight, row, k, width);
     };
     return factor;
   }
-  Storage stored = *view(weight);
+  Storage stored = *tensors.view(weight);
   factor.elements = [this, stored, depth](Value row, Value k, int64_t width) -> Element {
-    return loadAt(stored.pointer, add(mul(row, constant(depth)), k), stored.elementType, width);
+    return memory.load(stored.pointer, add(mul(row, constant(depth)), k), stored.elementType, width);
   };
-  if (stored.elementType == elementType())
-    factor.address = addressOfRows(stored.pointer, depth);
+  if (stored.elementType == matrices.elementType())
+    factor.address = matrices.addressOfRows(stored.pointer, depth);
   return factor;
 }
 
@@ -304,17 +312,17 @@ MatrixEmitter::Factor ExpertsKernel::factorOf(Value weight, int64_t columns, int
 LogicalResult ExpertsKernel::emitProduct(const MatrixTiles &tiles, AffineExpr isUsed, Value weight, int64_t columns,
                                          function_ref<LogicalResult(const Tile &tile)> body) {
   int64_t columnTiles = llvm::divideCeil(columns, tiles.columns);
-  beginLaunch(tiles.warps() * architecture.warpSize, mostTiles * columnTiles * isUsed);
-  topK = size(sizes.of(root.getIndices())[1]);
-  Value number = div(block, constant(columnTiles));
+  function.beginLaunch(tiles.warps() * architecture.warpSize, mostTiles * columnTiles * isUsed);
+  topK = function.sizeOf(root.getIndices(), 1);
+  Value number = div(function.block, constant(columnTiles));
   LogicalResult emitted = ifThen(less(number, loadInteger(tileCount, constant(0))), [&] {
     Value entry = mul(number, constant(entriesOfTile));
     Tile tile{loadInteger(tileTable, entry), loadInteger(tileTable, add(entry, constant(1))),
               loadInteger(tileTable, add(entry, constant(2))),
-              mul(rem(block, constant(columnTiles)), constant(tiles.columns))};
-    return alone([&] { return body(tile); });
+              mul(rem(function.block, constant(columnTiles)), constant(tiles.columns))};
+    return function.alone([&] { return body(tile); });
   });
-  endLaunch();
+  function.endLaunch();
   return emitted;
 }
 
@@ -327,24 +335,24 @@ LogicalResult ExpertsKernel::emitGateUp(const MatrixTiles &tiles, AffineExpr isU
     input.isRagged = true;
     input.pick = [&](Value row) { return div(loadInteger(pairOfRow, row), topK); };
     input.elements = [&](Value token, Value k, int64_t width) {
-      return evaluate(root.getInput(), {Index{token}, Index{k, true}}, width);
+      return tensors.evaluate(root.getInput(), {Index{token}, Index{k, true}}, width);
     };
-    std::optional<Storage> stored = view(root.getInput());
-    if (stored && stored->dense && stored->elementType == elementType())
-      input.address = addressOfRows(stored->pointer, hidden);
+    std::optional<Storage> stored = tensors.view(root.getInput());
+    if (stored && stored->dense && stored->elementType == matrices.elementType())
+      input.address = matrices.addressOfRows(stored->pointer, hidden);
     auto rowOfWeight = [&](Value column) {
       Value matrix = add(mul(tile.expert, constant(2)), rem(column, constant(2)));
       return add(mul(matrix, constant(rowsOfMatrix)), div(column, constant(2)));
     };
     Factor weight = factorOf(root.getGateUp(), columns, hidden, columns % tiles.columns != 0, rowOfWeight);
     FailureOr<SmallVector<Value>> sums =
-        multiply(tiles, input, weight, tile.firstRow, tile.firstColumn, constant(hidden));
+        matrices.multiply(tiles, input, weight, tile.firstRow, tile.firstColumn, constant(hidden));
     if (failed(sums))
       return failure();
-    return storeSums(tiles, *sums, tile.firstRow, tile.firstColumn, tile.endRow, constant(columns),
-                     [&](Value row, Value column, int64_t width, const SumsFn &read) {
-                       return storeActivations(tile, row, column, width, read);
-                     });
+    return matrices.storeSums(tiles, *sums, tile.firstRow, tile.firstColumn, tile.endRow, constant(columns),
+                              [&](Value row, Value column, int64_t width, const SumsFn &read) {
+                                return storeActivations(tile, row, column, width, read);
+                              });
   });
 }
 
@@ -362,14 +370,14 @@ LogicalResult ExpertsKernel::storeActivations(const Tile &tile, Value row, Value
       parts[part] = vector::FromElementsOp::create(b, loc, VectorType::get({features}, b.getF32Type()), each);
     if (!root.getGateUpBias())
       continue;
-    Element bias = evaluate(root.getGateUpBias(),
-                            {Index{tile.expert}, Index{constant(part)}, Index{feature, features > 1}}, features);
+    Element bias = tensors.evaluate(
+        root.getGateUpBias(), {Index{tile.expert}, Index{constant(part)}, Index{feature, features > 1}}, features);
     if (failed(bias))
       return failure();
     parts[part] = arith::AddFOp::create(b, loc, parts[part], *bias);
   }
-  storeAt(activate(parts[0], parts[1], features), kernelScratch(activations), add(mul(row, constant(inner)), feature),
-          elementType(), features);
+  memory.store(activate(parts[0], parts[1], features), function.kernelScratch(activations),
+               add(mul(row, constant(inner)), feature), matrices.elementType(), features);
   return success();
 }
 
@@ -389,24 +397,24 @@ Value ExpertsKernel::activate(Value gate, Value up, int64_t width) {
 LogicalResult ExpertsKernel::emitDown(const MatrixTiles &tiles, AffineExpr isUsed) {
   int64_t rowsOfMatrix = storedRows(root.getDown(), hidden);
   return emitProduct(tiles, isUsed, root.getDown(), hidden, [&](const Tile &tile) -> LogicalResult {
-    Value pointer = kernelScratch(activations);
+    Value pointer = function.kernelScratch(activations);
     Factor input;
     input.rows = tile.endRow;
     input.isRagged = true;
     input.elements = [&](Value row, Value k, int64_t width) -> Element {
-      return loadAt(pointer, add(mul(row, constant(inner)), k), elementType(), width);
+      return memory.load(pointer, add(mul(row, constant(inner)), k), matrices.elementType(), width);
     };
-    input.address = addressOfRows(pointer, inner);
+    input.address = matrices.addressOfRows(pointer, inner);
     auto rowOfWeight = [&](Value column) { return add(mul(tile.expert, constant(rowsOfMatrix)), column); };
     Factor weight = factorOf(root.getDown(), hidden, inner, hidden % tiles.columns != 0, rowOfWeight);
     FailureOr<SmallVector<Value>> sums =
-        multiply(tiles, input, weight, tile.firstRow, tile.firstColumn, constant(inner));
+        matrices.multiply(tiles, input, weight, tile.firstRow, tile.firstColumn, constant(inner));
     if (failed(sums))
       return failure();
-    return storeSums(tiles, *sums, tile.firstRow, tile.firstColumn, tile.endRow, constant(hidden),
-                     [&](Value row, Value column, int64_t width, const SumsFn &read) {
-                       return storeRow(tile, row, column, width, read);
-                     });
+    return matrices.storeSums(tiles, *sums, tile.firstRow, tile.firstColumn, tile.endRow, constant(hidden),
+                              [&](Value row, Value column, int64_t width, const SumsFn &read) {
+                                return storeRow(tile, row, column, width, read);
+                              });
   });
 }
 
@@ -414,17 +422,17 @@ LogicalResult ExpertsKernel::emitDown(const MatrixTiles &tiles, AffineExpr isUse
 LogicalResult ExpertsKernel::storeRow(const Tile &tile, Value row, Value column, int64_t width, const SumsFn &read) {
   Value sum = read(column, width), pair = loadInteger(pairOfRow, row);
   if (root.getDownBias()) {
-    Element bias = evaluate(root.getDownBias(), {Index{tile.expert}, Index{column, true}}, width);
+    Element bias = tensors.evaluate(root.getDownBias(), {Index{tile.expert}, Index{column, true}}, width);
     if (failed(bias))
       return failure();
     sum = arith::AddFOp::create(b, loc, sum, *bias);
   }
-  Element weight = evaluate(root.getWeights(), {Index{div(pair, topK)}, Index{rem(pair, topK)}}, 1);
+  Element weight = tensors.evaluate(root.getWeights(), {Index{div(pair, topK)}, Index{rem(pair, topK)}}, 1);
   if (failed(weight))
     return failure();
   sum = arith::MulFOp::create(b, loc, sum, splat(*weight, width));
-  storeAt(sum, kernelScratch(results), add(mul(loadInteger(placeOfRow, row), constant(hidden)), column), b.getF32Type(),
-          width);
+  memory.store(sum, function.kernelScratch(results), add(mul(loadInteger(placeOfRow, row), constant(hidden)), column),
+               b.getF32Type(), width);
   return success();
 }
 
@@ -432,12 +440,12 @@ LogicalResult ExpertsKernel::storeRow(const Tile &tile, Value row, Value column,
 LogicalResult ExpertsKernel::emitCombine() {
   using Next = FailureOr<SmallVector<Value>>;
   Type f32 = b.getF32Type();
-  ArrayRef<AffineExpr> leading = ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back();
-  AffineExpr tokens = productExpression(leading);
-  beginLaunch(threadsOfBlock, tokens.ceilDiv(threadsOfBlock / architecture.warpSize));
-  topK = size(sizes.of(root.getIndices())[1]);
-  Value token = add(mul(block, constant(warpsOfBlock)), warp);
-  LogicalResult emitted = ifThen(less(token, size(tokens)), [&]() -> LogicalResult {
+  ArrayRef<AffineExpr> leading = ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back();
+  AffineExpr tokens = function.productExpression(leading);
+  function.beginLaunch(threadsOfBlock, tokens.ceilDiv(threadsOfBlock / architecture.warpSize));
+  topK = function.sizeOf(root.getIndices(), 1);
+  Value token = add(mul(function.block, constant(function.warpsOfBlock)), function.warp);
+  LogicalResult emitted = ifThen(less(token, function.size(tokens)), [&]() -> LogicalResult {
     // An index outside of the experts makes all sums NaN, unless it is -1.
     Value nan = floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1);
     Next begin = forLoop(
@@ -455,21 +463,21 @@ LogicalResult ExpertsKernel::emitCombine() {
     if (failed(begin))
       return failure();
     Value first = mul(token, topK);
-    bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
+    tensors.bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
       auto sum = forLoop(constant(0), (*begin)[1], constant(1), splat((*begin)[0], width),
                          [&](Value k, ValueRange running) -> SmallVector<Value> {
                            Value from = add(mul(add(first, k), constant(hidden)), at.back().base);
-                           Value summand = loadAt(kernelScratch(results), from, f32, width);
+                           Value summand = memory.load(function.kernelScratch(results), from, f32, width);
                            return {arith::AddFOp::create(b, loc, running[0], summand)};
                          });
       return sum[0];
     };
-    RowScope row = makeRow(token, ArrayRef<AffineExpr>(sizes.of(yielded(0))).drop_back());
-    LogicalResult stored = emitRow(row, {0u});
-    bound.erase(root.getResult());
+    RowScope row = tensors.makeRow(token, ArrayRef<AffineExpr>(function.sizes.of(function.yielded(0))).drop_back());
+    LogicalResult stored = rowEmitter.emitRow(row, {0u});
+    tensors.bound.erase(root.getResult());
     return stored;
   });
-  endLaunch();
+  function.endLaunch();
   return emitted;
 }
 

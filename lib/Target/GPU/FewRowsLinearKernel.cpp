@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/LinearResults.h"
 #include "lib/Target/GPU/QuantizedRows.h"
 
@@ -31,11 +32,11 @@ constexpr int64_t wordDepth = 4, halfWords = BlockPanels::words / 2;
 
 /// A linear of one row, or of a few: each weight is read once, by neighbouring lanes, and multiplied in f32 as it is;
 /// so is an input that is quantized before. Lanes and warps add up parts of the depth.
-class FewRowsLinearKernel final : public LinearResults<FunctionEmitter> {
+class FewRowsLinearKernel final : public KernelEmitter {
 public:
   FewRowsLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                       const QuantizedRows *input)
-      : LinearResults(root, kernel, architecture) {
+      : KernelEmitter(kernel, architecture), root(root) {
     if (input)
       quantized = *input;
   }
@@ -56,6 +57,9 @@ private:
   /// Returns four elements of a feature as f32, but for a factor that is returned, too.
   std::pair<SmallVector<Value>, double> decodeWord(const BlockPanels &panels, Value word);
 
+  nn::LinearOp root;
+  LinearResults linear{function, tensors, root};
+  PanelEmitter weights{function};
   std::optional<QuantizedRows> quantized; ///< the input, if it is
   Value firstFeature;
 };
@@ -78,28 +82,28 @@ Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, Operation *root, const Arch
 /// Returns neighbouring elements of a step of the input.
 Element FewRowsLinearKernel::input(Value row, Value k, int64_t width) {
   if (!quantized)
-    return evaluate(root.getInput(), indicesAt(root.getInput(), row, k), width);
+    return tensors.evaluate(root.getInput(), linear.indicesAt(root.getInput(), row, k), width);
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   Value at = add(mul(row, constant(quantized->paddedDepth())), k), step = row;
-  Value stored = kernelScratch(getAffineConstantExpr(0, b.getContext())), values;
+  Value stored = function.kernelScratch(getAffineConstantExpr(0, b.getContext())), values;
   switch (quantized->values) {
   case QuantizedRows::Values::Integers:
-    values = arith::SIToFPOp::create(b, loc, vectorOf(f32, width), loadAt(stored, at, i8, width));
+    values = arith::SIToFPOp::create(b, loc, vectorOf(f32, width), memory.load(stored, at, i8, width));
     step = add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
     break;
   case QuantizedRows::Values::E4M3:
-    values = widenE4M3(loadAt(stored, at, i8, width), width);
+    values = memory.widenE4M3(memory.load(stored, at, i8, width), width);
     break;
   case QuantizedRows::Values::E2M1:
     values = blockInput(stored, row, k, width);
     break;
   case QuantizedRows::Values::Dequantized:
-    values = loadAt(stored, at, quantized->type, width);
+    values = memory.load(stored, at, quantized->type, width);
     break;
   }
   if (quantized->steps() == 0)
     return values;
-  Value scale = loadAt(kernelScratch(quantized->scalesBegin()), step, f32, 1);
+  Value scale = memory.load(function.kernelScratch(quantized->scalesBegin()), step, f32, 1);
   return arith::MulFOp::create(b, loc, values, splat(scale, width)).getResult();
 }
 
@@ -108,26 +112,27 @@ Value FewRowsLinearKernel::blockInput(Value stored, Value row, Value k, int64_t 
   constexpr int64_t wordFeatures = 8;
   assert(width <= wordFeatures / 2 && "halves of words lie in different bits");
   Type i8 = b.getI8Type(), i32 = b.getI32Type();
-  BlockPanels format = *BlockPanels::of(nn::QuantizeOp(quantized->quantize).getFormat().getRowFormat(depth()), depth());
+  BlockPanels format =
+      *BlockPanels::of(nn::QuantizeOp(quantized->quantize).getFormat().getRowFormat(linear.depth()), linear.depth());
   Value inWord = rem(k, constant(wordFeatures));
   Value byte = add(
       mul(row, constant(quantized->rowBytes())),
       add(mul(div(k, constant(wordFeatures)), constant(wordFeatures / 2)), rem(inWord, constant(wordFeatures / 2))));
-  Value bytes = arith::ExtUIOp::create(b, loc, vectorOf(i32, width), loadAt(stored, byte, i8, width));
+  Value bytes = arith::ExtUIOp::create(b, loc, vectorOf(i32, width), memory.load(stored, byte, i8, width));
   // The upper half of a word's features lie in the high bits.
   Value shift = mul(div(inWord, constant(wordFeatures / 2)), constant(4));
   bytes = arith::ShRUIOp::create(b, loc, bytes, splat(arith::TruncIOp::create(b, loc, i32, shift), width));
   Value number = add(mul(row, constant(quantized->blocks())), div(k, constant(quantized->block)));
-  Value scale = loadScales(format, kernelScratch(quantized->blocksBegin()), number, 1);
+  Value scale = weights.loadScales(format, function.kernelScratch(quantized->blocksBegin()), number, 1);
   // Scales may be as large as an f32.
   double factor = kernel::scaleFactor(format) * kernel::elementFactor(format);
-  Value elements = arith::MulFOp::create(b, loc, decodeFloatElements(format, bytes, width),
+  Value elements = arith::MulFOp::create(b, loc, weights.decodeFloatElements(format, bytes, width),
                                          floatConstant(factor, b.getF32Type(), width));
   return arith::MulFOp::create(b, loc, elements, splat(scale, width));
 }
 
 LogicalResult FewRowsLinearKernel::run() {
-  AffineExpr rows = rowsOfLinear(), isOne = isAtMost(rows, 1), isFew = isAtMost(rows, mostOfFewRows);
+  AffineExpr rows = linear.rowsOfLinear(), isOne = isAtMost(rows, 1), isFew = isAtMost(rows, mostOfFewRows);
   if (auto known = dyn_cast<AffineConstantExpr>(rows))
     return emitFunction(known.getValue() == 1 ? 1 : rowsAtATime, getAffineConstantExpr(1, b.getContext()));
   return failed(emitFunction(1, isOne)) ? failure() : emitFunction(rowsAtATime, isFew - isOne);
@@ -137,14 +142,14 @@ LogicalResult FewRowsLinearKernel::run() {
 /// blocks run at once, more warps have more loads on their way. An H200 takes 12 us for one row of 4096 x 4096 in INT4
 /// with eight warps, two for each scheduler, which issue an instruction every sixth cycle.
 int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
-  if (architecture.vendor != Vendor::Nvidia || !panelsOf(root.getWeight()))
+  if (architecture.vendor != Vendor::Nvidia || !weights.panelsOf(root.getWeight()))
     return leastThreads;
   // ptxas (version 13.0) gives a thread so many registers, in units of eight.
-  int64_t registers = rows == 1 ? 40 : 88, blocks = llvm::divideCeil(features(), blockFeatures);
+  int64_t registers = rows == 1 ? 40 : 88, blocks = llvm::divideCeil(linear.features(), blockFeatures);
   int64_t threads = leastThreads;
   while (2 * threads <= mostThreads && 2 * threads * registers <= registersOfMultiprocessor &&
          blocks <= registersOfMultiprocessor / (2 * threads * registers) * architecture.multiprocessors &&
-         2 * threads / architecture.warpSize * BlockPanels::stepDepth <= depth())
+         2 * threads / architecture.warpSize * BlockPanels::stepDepth <= linear.depth())
     threads *= 2;
   return threads;
 }
@@ -152,22 +157,24 @@ int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
 LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isUsed) {
   static_assert(mostOfFewRows == rowsAtATime);
   int64_t threads = threadsFor(rowCount);
-  beginLaunch(threads, getAffineConstantExpr(llvm::divideCeil(features(), blockFeatures), b.getContext()) * isUsed);
-  firstFeature = mul(block, constant(blockFeatures));
-  std::optional<BlockPanels> panels = panelsOf(root.getWeight());
-  int64_t parts = panels ? warpsOfBlock : 1;
-  Value partial = sharedMemory(getAffineConstantExpr(parts * rowCount * blockFeatures * 4, b.getContext()));
+  function.beginLaunch(
+      threads, getAffineConstantExpr(llvm::divideCeil(linear.features(), blockFeatures), b.getContext()) * isUsed);
+  firstFeature = mul(function.block, constant(blockFeatures));
+  std::optional<BlockPanels> panels = weights.panelsOf(root.getWeight());
+  int64_t parts = panels ? function.warpsOfBlock : 1;
+  Value partial = function.sharedMemory(getAffineConstantExpr(parts * rowCount * blockFeatures * 4, b.getContext()));
   // Rows behind the last one are computed as that one, and not stored.
-  Value last = sub(product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back()), constant(1));
+  Value last =
+      sub(function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back()), constant(1));
   SmallVector<Value> rows;
   for (int64_t row = 0; row != rowCount; ++row)
     rows.push_back(rowCount == 1 ? constant(0) : min(constant(row), last));
   if (failed(panels ? multiplyPanel(*panels, rows, partial) : multiplyFloats(rows, partial)))
     return failure();
-  emitBlockBarrier();
-  if (failed(alone([&] { return storeBlock(rowCount, threads, partial, panels.has_value()); })))
+  function.emitBlockBarrier();
+  if (failed(function.alone([&] { return storeBlock(rowCount, threads, partial, panels.has_value()); })))
     return failure();
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 
@@ -180,19 +187,19 @@ Value FewRowsLinearKernel::exchange(Value value, int64_t distance) {
 
 LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value partial) {
   // Each warp has features of its own, several at a time, which share the input.
-  int64_t together = std::min<int64_t>(laneFeatures, blockFeatures / warpsOfBlock);
+  int64_t together = std::min<int64_t>(laneFeatures, blockFeatures / function.warpsOfBlock);
   int64_t bytes = std::max<int64_t>(2, getElementTypeOrSelf(root.getWeight()).getIntOrFloatBitWidth() / 8);
-  int64_t width = depth() % (16 / bytes) == 0 ? 16 / bytes : laneFeatures;
+  int64_t width = linear.depth() % (16 / bytes) == 0 ? 16 / bytes : laneFeatures;
   Type f32 = b.getF32Type();
-  Value ofWarp = mul(warp, constant(blockFeatures / warpsOfBlock));
-  for (int64_t first = 0; first != blockFeatures / warpsOfBlock; first += together) {
+  Value ofWarp = mul(function.warp, constant(blockFeatures / function.warpsOfBlock));
+  for (int64_t first = 0; first != blockFeatures / function.warpsOfBlock; first += together) {
     SmallVector<Value> weightRows, zeros(together * rows.size(), floatConstant(0.0, f32, width));
     for (int64_t i = 0; i != together; ++i)
-      weightRows.push_back(min(add(firstFeature, add(ofWarp, constant(first + i))), constant(features() - 1)));
+      weightRows.push_back(min(add(firstFeature, add(ofWarp, constant(first + i))), constant(linear.features() - 1)));
     using Next = FailureOr<SmallVector<Value>>;
-    Next sums = alone([&] {
-      return forLoop(mul(lane, constant(width)), constant(depth()), constant(architecture.warpSize * width), zeros,
-                     [&](Value k, ValueRange running) -> Next {
+    Next sums = function.alone([&] {
+      return forLoop(mul(function.lane, constant(width)), constant(linear.depth()),
+                     constant(architecture.warpSize * width), zeros, [&](Value k, ValueRange running) -> Next {
                        SmallVector<Value> next(running), inputs;
                        for (Value row : rows) {
                          Element x = input(row, k, width);
@@ -201,7 +208,7 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
                          inputs.push_back(*x);
                        }
                        for (int64_t i = 0; i != together; ++i) {
-                         Element weight = evaluate(root.getWeight(), {Index{weightRows[i]}, {k, true}}, width);
+                         Element weight = tensors.evaluate(root.getWeight(), {Index{weightRows[i]}, {k, true}}, width);
                          if (failed(weight))
                            return failure();
                          for (auto [row, x] : llvm::enumerate(inputs)) {
@@ -216,14 +223,14 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
       return failure();
     for (Value &sum : *sums) {
       sum = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
-      sum = combineLanes(sum, /*maximum=*/false);
+      sum = function.combineLanes(sum, /*maximum=*/false);
     }
-    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
+    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
     ifThen(isFirst, [&] {
       for (int64_t i = 0; i != together; ++i)
         for (size_t row = 0; row != rows.size(); ++row)
-          storeAt((*sums)[i * rows.size() + row], partial,
-                  add(ofWarp, constant(first + i + int64_t(row) * blockFeatures)), f32, 1);
+          memory.store((*sums)[i * rows.size() + row], partial,
+                       add(ofWarp, constant(first + i + int64_t(row) * blockFeatures)), f32, 1);
     });
   }
   return success();
@@ -266,7 +273,7 @@ std::pair<SmallVector<Value>, double> FewRowsLinearKernel::decodeWord(const Bloc
   for (int64_t i = 0; i != wordDepth; ++i) {
     Value byte = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, number(8 * i)), number(255));
     if (panels.floatFormat()) {
-      values.push_back(decodeFloatElements(panels, byte, 1));
+      values.push_back(weights.decodeFloatElements(panels, byte, 1));
       continue;
     }
     // The bits of 2^23 + byte: exact, and cheaper than a conversion, which few units of a multiprocessor do.
@@ -282,31 +289,32 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
   Type f32 = b.getF32Type(), i32 = b.getI32Type(), i8 = b.getI8Type();
   constexpr int64_t lanesOfStep = 32, lanesOfLine = BlockPanels::lineRows / laneFeatures;
   int64_t stepsOfWarp = architecture.warpSize / lanesOfStep, stepsOfUnit = panels.unitDepth / BlockPanels::stepDepth;
-  Value laneOfStep = rem(lane, constant(lanesOfStep));
+  Value laneOfStep = rem(function.lane, constant(lanesOfStep));
   Value line = div(rem(laneOfStep, constant(lanesOfStep / 2)), constant(lanesOfLine));
-  Value rowsOfLine = mul(rem(lane, constant(lanesOfLine)), constant(laneFeatures));
+  Value rowsOfLine = mul(rem(function.lane, constant(lanesOfLine)), constant(laneFeatures));
   Value half = div(laneOfStep, constant(lanesOfStep / 2));
   Value firstRow = add(mul(half, constant(BlockPanels::lineRows)), rowsOfLine);
-  Value panel = offsetPointer(storage[root.getWeight()].pointer, mul(block, constant(panels.panelBytes())), i8);
+  Value panel =
+      memory.at(function.storage[root.getWeight()].pointer, mul(function.block, constant(panels.panelBytes())), i8);
   Value inHalf = add(mul(half, constant(panels.stepBytes() / 2)), mul(rowsOfLine, constant(wordDepth)));
   // Steps behind the depth are zeros of the format, but the input has no elements for them.
-  int64_t steps = depth() / BlockPanels::stepDepth;
-  Value begin = add(mul(warp, constant(stepsOfWarp)), div(lane, constant(lanesOfStep)));
+  int64_t steps = linear.depth() / BlockPanels::stepDepth;
+  Value begin = add(mul(function.warp, constant(stepsOfWarp)), div(function.lane, constant(lanesOfStep)));
   SmallVector<Value> zeros(rows.size(), floatConstant(0.0, f32, laneFeatures));
   using Next = FailureOr<SmallVector<Value>>;
-  Next sums = alone([&] {
+  Next sums = function.alone([&] {
     return forLoop(
-        begin, constant(steps), constant(warpsOfBlock * stepsOfWarp), zeros,
+        begin, constant(steps), constant(function.warpsOfBlock * stepsOfWarp), zeros,
         [&](Value step, ValueRange running) -> Next {
-          Value unit = offsetPointer(
+          Value unit = memory.at(
               panel, add(constant(panels.headBytes), mul(div(step, constant(stepsOfUnit)), constant(panels.unitBytes))),
               i8);
           Value stepOfUnit = rem(step, constant(stepsOfUnit));
-          Value values = offsetPointer(
+          Value values = memory.at(
               unit, add(add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), inHalf),
               i8);
           auto lineAt = [&](Value index) -> Value {
-            Value at = offsetPointer(values, mul(index, constant(wordDepth * BlockPanels::lineRows)), i8);
+            Value at = memory.at(values, mul(index, constant(wordDepth * BlockPanels::lineRows)), i8);
             return LLVM::LoadOp::create(b, loc, VectorType::get({laneFeatures}, i32), at, 16);
           };
           bool areWhole = panels.elementBits == 8, haveLow = areWhole || panels.lowLines();
@@ -326,7 +334,7 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
               Value inUnit =
                   add(mul(stepOfUnit, constant(BlockPanels::stepDepth)), constant(upper * BlockPanels::stepDepth / 2));
               std::tie(scale, minimum) =
-                  scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), firstRow, laneFeatures);
+                  weights.scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), firstRow, laneFeatures);
             }
             Value elements = elementsOfWord(panels, low[upper % low.size()], high, word, upper);
             SmallVector<Value> inputs;
@@ -375,9 +383,10 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
   // A scale of the whole row holds for all of the depth.
   Value ofRow;
   if (panels.headBytes)
-    ofRow = loadAt(panel, firstRow, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), laneFeatures);
-  Value isFirst = less(rem(lane, constant(lanesOfStep / 2)), constant(lanesOfLine));
-  isFirst = arith::AndIOp::create(b, loc, isFirst, less(lane, constant(lanesOfStep)));
+    ofRow =
+        memory.load(panel, firstRow, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), laneFeatures);
+  Value isFirst = less(rem(function.lane, constant(lanesOfStep / 2)), constant(lanesOfLine));
+  isFirst = arith::AndIOp::create(b, loc, isFirst, less(function.lane, constant(lanesOfStep)));
   for (auto [row, sum] : llvm::enumerate(*sums)) {
     SmallVector<Value> ofFeature;
     for (int64_t feature = 0; feature != laneFeatures; ++feature) {
@@ -391,9 +400,10 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
     Value all = vector::FromElementsOp::create(b, loc, VectorType::get({laneFeatures}, f32), ofFeature);
     if (ofRow)
       all = arith::MulFOp::create(b, loc, all, ofRow);
-    Value at = add(mul(add(mul(warp, constant(int64_t(rows.size()))), constant(int64_t(row))), constant(blockFeatures)),
-                   firstRow);
-    ifThen(isFirst, [&] { storeAt(all, partial, at, f32, laneFeatures); });
+    Value at = add(
+        mul(add(mul(function.warp, constant(int64_t(rows.size()))), constant(int64_t(row))), constant(blockFeatures)),
+        firstRow);
+    ifThen(isFirst, [&] { memory.store(all, partial, at, f32, laneFeatures); });
   }
   return success();
 }
@@ -401,16 +411,16 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
 /// Adds up what warps have, if these split the depth, and stores the results of the block's features.
 LogicalResult FewRowsLinearKernel::storeBlock(int64_t rowCount, int64_t threads, Value partial, bool isSplit) {
   Type f32 = b.getF32Type();
-  Value rows = product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
-  return forLoop(thread, constant(rowCount * blockFeatures), constant(threads), [&](Value number) {
+  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
+  return forLoop(function.thread, constant(rowCount * blockFeatures), constant(threads), [&](Value number) {
     Value row = div(number, constant(blockFeatures)), feature = add(firstFeature, rem(number, constant(blockFeatures)));
-    Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(feature, constant(features())));
+    Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(feature, constant(linear.features())));
     return ifThen(isInside, [&] {
-      Value sum = loadAt(partial, number, f32, 1);
-      for (int64_t other = 1; isSplit && other != warpsOfBlock; ++other)
-        sum = arith::AddFOp::create(b, loc, sum,
-                                    loadAt(partial, add(number, constant(other * rowCount * blockFeatures)), f32, 1));
-      return storeResults(row, feature, 1, [sum](Value, int64_t) { return sum; });
+      Value sum = memory.load(partial, number, f32, 1);
+      for (int64_t other = 1; isSplit && other != function.warpsOfBlock; ++other)
+        sum = arith::AddFOp::create(
+            b, loc, sum, memory.load(partial, add(number, constant(other * rowCount * blockFeatures)), f32, 1));
+      return linear.storeResults(row, feature, 1, [sum](Value, int64_t) { return sum; });
     });
   });
 }

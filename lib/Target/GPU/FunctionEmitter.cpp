@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/KernelEmitter.h"
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -28,18 +28,19 @@ static constexpr int64_t largestShared = 48 << 10;
 /// which the memory of an H200 needs 10 to 40 of.
 static constexpr int64_t mostVectorsTogether = 4;
 
-FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture)
-    : RowEmitter(kernel, {.lanes = 1,
-                          .convertsF16 = true,
-                          .convertsBf16 = true,
-                          .rounds = true,
-                          .bufferAlignment = ITX_BUFFER_ALIGNMENT}),
-      architecture(architecture) {}
+KernelEmitter::KernelEmitter(rt::KernelOp kernel, const Architecture &architecture)
+    : LoopEmitter({.lanes = 1,
+                   .convertsF16 = true,
+                   .convertsBf16 = true,
+                   .rounds = true,
+                   .bufferAlignment = ITX_BUFFER_ALIGNMENT},
+                  kernel.getLoc()),
+      architecture(architecture), kernel(kernel), function(*this, kernel, architecture), memory(function),
+      tensors(function) {}
 
-LogicalResult FunctionEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefix) {
-  module = into;
-  name = prefix.str();
-  return failed(checkSizes()) ? failure() : run();
+LogicalResult KernelEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefix) {
+  function.enter(into, prefix);
+  return failed(function.checkSizes()) ? failure() : run();
 }
 
 Attribute FunctionEmitter::attributeOf(ArrayRef<TensorMapShape> tensorMaps) {
@@ -71,12 +72,12 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   do
     symbol = name + "_" + std::to_string(launches++);
   while (module.lookupSymbol(symbol));
-  function = mlir::gpu::GPUFuncOp::create(b, loc, symbol, b.getFunctionType(inputs, {}));
-  function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
+  operation = mlir::gpu::GPUFuncOp::create(b, loc, symbol, b.getFunctionType(inputs, {}));
+  operation->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  operation.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
   if (!tensorMaps.empty())
-    function->setAttr(tensorMapsAttribute, attributeOf(tensorMaps));
-  b.setInsertionPointToEnd(&function.getBody().front());
+    operation->setAttr(tensorMapsAttribute, attributeOf(tensorMaps));
+  b.setInsertionPointToEnd(&operation.getBody().front());
   auto end = mlir::gpu::ReturnOp::create(b, loc);
   beginFunction(end);
   sharedBytes = getAffineConstantExpr(0, b.getContext());
@@ -84,9 +85,9 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   lanesShareRow = true;
   warpsOfBlock = threadsOfBlock / architecture.warpSize;
   for (unsigned index = 0; index != buffers; ++index)
-    addBuffer(index, function.getArgument(index));
+    addBuffer(index, operation.getArgument(index));
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(prologueEnd);
+  b.setInsertionPoint(code->prologueEnd);
   auto asI64 = [&](Value index) -> Value { return arith::IndexCastUIOp::create(b, loc, b.getI64Type(), index); };
   thread = asI64(mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x));
   block = asI64(mlir::gpu::BlockIdOp::create(b, loc, mlir::gpu::Dimension::x));
@@ -96,18 +97,18 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
 
 void FunctionEmitter::planRegistersFor(int32_t blocks) {
   if (architecture.vendor == Vendor::Nvidia)
-    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(blocks));
+    operation->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(blocks));
 }
 
 void FunctionEmitter::endLaunch() {
   auto text = [&](AffineExpr expression) { return b.getStringAttr(sizes.toString(expression)); };
-  function->setAttr(gridAttribute, text(blocks));
-  function->setAttr(sharedAttribute, text(sharedBytes));
-  function->setAttr(scratchAttribute, text(scratchBytes));
+  operation->setAttr(gridAttribute, text(blocks));
+  operation->setAttr(sharedAttribute, text(sharedBytes));
+  operation->setAttr(scratchAttribute, text(scratchBytes));
 }
 
 Value FunctionEmitter::emitSize(int64_t position) {
-  return function.getArgument(kernel.getNumArguments() + kernel.getResultTypes().size() + position);
+  return operation.getArgument(kernel.getNumArguments() + kernel.getResultTypes().size() + position);
 }
 
 Value FunctionEmitter::sharedMemory(AffineExpr bytes) {
@@ -120,11 +121,11 @@ Value FunctionEmitter::sharedMemory(AffineExpr bytes) {
                            sharedMemoryName, Attribute(), sharedAlignment, sharedSpace);
   }
   Value offset = size(sharedBytes);
-  b.setInsertionPoint(prologueEnd);
+  b.setInsertionPoint(code->prologueEnd);
   Value base =
       LLVM::AddressOfOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace), sharedMemoryName);
   sharedBytes = sharedBytes + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
-  return offsetPointer(base, offset, byte);
+  return memory.at(base, offset, byte);
 }
 
 Value FunctionEmitter::scratch(AffineExpr bytes) {
@@ -133,15 +134,15 @@ Value FunctionEmitter::scratch(AffineExpr bytes) {
   if (inShared && inShared.getValue() <= largestShared) {
     Value all = sharedMemory(ofWarp * warpsOfBlock), stride = size(ofWarp);
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(prologueEnd);
-    return offsetPointer(all, mul(warp, stride), b.getI8Type());
+    b.setInsertionPoint(code->prologueEnd);
+    return memory.at(all, mul(warp, stride), b.getI8Type());
   }
   Value begin = size(scratchBytes), stride = size(ofWarp);
   scratchBytes = scratchBytes + blocks * ofWarp * warpsOfBlock;
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(prologueEnd);
+  b.setInsertionPoint(code->prologueEnd);
   Value warpOfGrid = add(mul(block, constant(warpsOfBlock)), warp);
-  return offsetPointer(function.getArgument(scratchArgument()), add(begin, mul(warpOfGrid, stride)), b.getI8Type());
+  return memory.at(operation.getArgument(scratchArgument()), add(begin, mul(warpOfGrid, stride)), b.getI8Type());
 }
 
 AffineExpr FunctionEmitter::reserve(AffineExpr bytes) {
@@ -153,8 +154,8 @@ AffineExpr FunctionEmitter::reserve(AffineExpr bytes) {
 Value FunctionEmitter::kernelScratch(AffineExpr offset) {
   Value bytes = size(offset);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(prologueEnd);
-  return offsetPointer(function.getArgument(scratchArgument()), bytes, b.getI8Type());
+  b.setInsertionPoint(code->prologueEnd);
+  return memory.at(operation.getArgument(scratchArgument()), bytes, b.getI8Type());
 }
 
 void FunctionEmitter::callFunction(StringRef callee, ArrayRef<Value> arguments) {
@@ -228,7 +229,7 @@ LogicalResult FunctionEmitter::emitStoreLoop(Value count,
   while (together > 1 && !isMultipleOf(count, together * step))
     together /= 2;
   if (!lanesShareRow || together == 1)
-    return RowEmitter::emitStoreLoop(count, compute, store);
+    return KernelBody::emitStoreLoop(count, compute, store);
   Value ofLane = mul(lane, constant(width));
   LogicalResult emitted = alone([&] {
     return forLoop(constant(0), count, constant(together * step), [&](Value i) -> LogicalResult {

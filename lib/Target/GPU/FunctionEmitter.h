@@ -18,7 +18,13 @@ namespace intarsia::gpu {
 using kernel::Element;
 using kernel::Index;
 using kernel::Indices;
+using kernel::LoopEmitter;
+using kernel::MemoryEmitter;
+using kernel::PanelEmitter;
+using kernel::RowEmitter;
+using kernel::RowScope;
 using kernel::Storage;
+using kernel::TensorEmitter;
 
 // Address spaces of LLVM for both vendors.
 inline constexpr unsigned globalSpace = 1, sharedSpace = 3;
@@ -50,21 +56,17 @@ bool isMultipleOf(mlir::Value size, int64_t divisor);
 
 /// Emits GPU functions in which a warp computes a row: its lanes take the elements of the row in turn. Where lanes work
 /// on elements of their own, each computes alone.
-class FunctionEmitter : public kernel::RowEmitter {
+class FunctionEmitter : public kernel::KernelBody {
 public:
-  FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture);
-  /// Appends the functions of the kernel to the module, named by `name` and a number that is not in use. Fails with a
-  /// message at the op that the target cannot compile.
-  mlir::LogicalResult emit(mlir::gpu::GPUModuleOp module, llvm::StringRef name);
-
-protected:
-  /// Emits all functions of the kernel by beginLaunch() and endLaunch().
-  virtual mlir::LogicalResult run() = 0;
+  FunctionEmitter(const LoopEmitter &loops, rt::KernelOp kernel, const Architecture &architecture)
+      : KernelBody(loops, kernel), architecture(architecture) {}
+  /// Says which module functions are appended to, named by `name` and a number that is not in use.
+  void enter(mlir::gpu::GPUModuleOp into, llvm::StringRef prefix) { module = into, name = prefix.str(); }
 
   /// Begins the next function, with so many threads in a block and blocks in its grid.
   void beginLaunch(int64_t threadsOfBlock, mlir::AffineExpr blocks, llvm::ArrayRef<TensorMapShape> tensorMaps = {});
   /// Returns a pointer to one of the tensor maps of the function.
-  mlir::Value tensorMap(unsigned index) { return function.getArgument(scratchArgument() + 1 + index); }
+  mlir::Value tensorMap(unsigned index) { return operation.getArgument(scratchArgument() + 1 + index); }
   /// Says that the function needs no fewer registers than what leaves room for so many blocks on a multiprocessor.
   /// ptxas (version 13.0) takes registers for some more blocks otherwise, and spills a few.
   void planRegistersFor(int32_t blocks);
@@ -73,7 +75,7 @@ protected:
 
   llvm::StringRef targetKind() const override { return architecture.vendor == Vendor::Nvidia ? "cuda" : "hip"; }
   mlir::Value emitSize(int64_t position) override;
-  using RowEmitter::scratch;
+  using KernelBody::scratch;
   /// Returns scratch of this warp: shared memory, or if a block may have less than it takes, global memory.
   mlir::Value scratch(mlir::AffineExpr bytes) override;
 
@@ -113,7 +115,7 @@ protected:
   const Architecture &architecture;
 
   // The function that is being emitted.
-  mlir::gpu::GPUFuncOp function;
+  mlir::gpu::GPUFuncOp operation;
   mlir::Value thread, block; ///< i64: index of the thread in its block, and of the block
   mlir::Value lane, warp;    ///< i64: index of the thread in its warp, and of the warp in its block
   int64_t warpsOfBlock = 0;
@@ -133,60 +135,6 @@ private:
   mlir::AffineExpr sharedBytes, scratchBytes;                                 ///< of the function so far
   mlir::AffineExpr reserved = mlir::getAffineConstantExpr(0, b.getContext()); ///< bytes of scratch
 };
-
-/// Emits the functions of a kernel into a module of one architecture.
-mlir::LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
-                               llvm::StringRef name);
-
-using Emitter = std::unique_ptr<FunctionEmitter>;
-// The kinds of kernels, each in a file <Root>Kernel.cpp.
-Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);
-struct RowRange;
-/// How tensor copies read the operands of a linear.
-struct TensorCopies {
-  bool arePossible = false;
-  unsigned input = 0, weight = 0; ///< buffers of the kernel
-  int64_t pitchBytes = 0; ///< of a row of them; 0 unless both lie in memory as they are multiplied, where copies exist
-};
-TensorCopies tensorCopiesOf(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture);
-Emitter makeTensorCopyLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                                   const MatrixInstruction &instruction, const TensorCopies &copies, RowRange rows);
-struct QuantizedRows;
-/// `input` says where the launch before has the input in E4M3, or dequantized; it is null if the input is not
-/// quantized.
-Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                               const MatrixInstruction &instruction, RowRange rows, const QuantizedRows *input);
-/// `input` says where the launch before has the input in E2M1, with scales of blocks.
-Emitter makeBlockScaledLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                                    const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);
-/// `input` says where the launch before has the input as integers.
-Emitter makeIntegerLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                                const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);
-/// `input` is null if the input is not quantized.
-Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                                const QuantizedRows *input);
-/// Returns true if makeFewRowsLinearKernel() can read the linear's weight.
-bool multipliesFewRows(rt::KernelOp kernel, nn::LinearOp linear);
-Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-// True if these emitters can compile a kernel; the others are left to emitGeneralKernel().
-bool hasAttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture);
-bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture);
-bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root);
-bool hasMatmulKernel(rt::KernelOp kernel, nn::MatmulOp root);
-bool hasRouteKernel(rt::KernelOp kernel, nn::RouteOp root);
-bool hasExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root);
-bool hasCandidatesKernel(rt::KernelOp kernel, nn::CandidatesOp root);
-
-/// Emits a kernel of any ops, one launch for each loop nest of their references, in f32. Temporaries are in the
-/// launch's scratch.
-mlir::LogicalResult emitGeneralKernel(rt::KernelOp kernel, const Architecture &architecture,
-                                      mlir::gpu::GPUModuleOp module, llvm::StringRef name);
 
 } // namespace intarsia::gpu
 

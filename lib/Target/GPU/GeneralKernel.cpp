@@ -7,6 +7,7 @@
 #include "intarsia/Reference/Reference.h"
 #include "lib/Kernel/MathFunctions.h"
 #include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/KernelRoots.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

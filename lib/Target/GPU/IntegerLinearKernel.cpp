@@ -12,6 +12,7 @@
 //           the weight; and where this has minima sums of steps of the input and minima, in the same order
 //   slot    k's with one scale of the weight: a step of 32, or half of one
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
 
@@ -37,11 +38,13 @@ class IntegerLinearKernel final : public TiledLinear {
 public:
   IntegerLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                       const MatrixInstruction &instruction, const QuantizedRows &input, RowRange range)
-      : TiledLinear(kernel, root, architecture, instruction, range), input(input), panels(*panelsOf(root.getWeight())),
+      : TiledLinear(kernel, root, architecture, instruction, range), input(input),
+        panels(*weights.panelsOf(root.getWeight())),
         half(findMatrixInstruction(architecture, MatrixElement::I8, stepDepth / 2)) {
     areHalves = panels.block == stepDepth / 2;
     areTiles = panels.block % QuantizedRows::tileDepth == 0 && !panels.hasMinima &&
                nn::QuantizeOp(input.quantize).getFormat().getBlock() % QuantizedRows::tileDepth == 0;
+    matrices.multiplyStage = [this](auto &tiles, Value stage, auto &sums) { multiplyStage(tiles, stage, sums); };
   }
 
 private:
@@ -59,7 +62,7 @@ private:
   Value decodeWord(Value bytes);
 
   // From a stage to sums.
-  void multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) override;
+  void multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums);
   /// Returns the elements of a step that this lane has of a fragment, in values as instructions take them.
   SmallVector<Value> loadIntegers(const MatrixTiles &tiles, Value tile, Value firstRow, int64_t step, bool isRight);
   /// Adds the products of a step, or of one of its halves if `part` is not -1.
@@ -71,7 +74,7 @@ private:
   /// Adds to the sums of a fragment products by rows and columns, times integers if there are some.
   void addScaled(ArrayRef<Value> integers, ArrayRef<Value> rows, ArrayRef<Value> columns, MutableArrayRef<Value> sums);
   bool isMma() const { return instruction.family == MatrixFamily::Mma; }
-  Value at(Value pointer, int64_t bytes) { return offsetPointer(pointer, constant(bytes), b.getI8Type()); }
+  Value at(Value pointer, int64_t bytes) { return memory.at(pointer, constant(bytes), b.getI8Type()); }
 
   // Offsets in a stage.
   static int64_t weightBegin(const MatrixTiles &tiles) { return tiles.rows * QuantizedRows::tileDepth; }
@@ -121,22 +124,21 @@ FailureOr<SmallVector<Value>> IntegerLinearKernel::multiplyTile(const MatrixTile
   Factor left;
   left.rows = rows;
   left.isRagged = true;
-  Value values = kernelScratch(number(0));
+  Value values = function.kernelScratch(number(0));
   left.address = [this, values](Value row) {
-    return offsetPointer(values, mul(row, constant(input.paddedDepth())), b.getI8Type());
+    return memory.at(values, mul(row, constant(input.paddedDepth())), b.getI8Type());
   };
-  return multiply(tiles, left, weightFactor(tiles, rows, firstRow, firstColumn), firstRow, firstColumn,
-                  constant(input.paddedDepth()), range);
+  return matrices.multiply(tiles, left, weightFactor(tiles, rows, firstRow, firstColumn), firstRow, firstColumn,
+                           constant(input.paddedDepth()), range);
 }
 
 //===-- From memory to a stage ----------------------------------------------------------------------------------===//
 
-MatrixEmitter::Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow,
-                                                        Value firstColumn) {
+Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn) {
   SmallVector<Unit> weights = unitsOfWeight(tiles, panels, firstColumn);
   SmallVector<Unit> inputs = unitsOf(tiles, tiles.rows, firstRow, rows);
   Factor factor;
-  factor.rows = constant(features());
+  factor.rows = constant(linear.features());
   factor.load = [this, weights, inputs](Value k) {
     SmallVector<Value> loaded;
     for (const Unit &unit : weights)
@@ -154,9 +156,9 @@ MatrixEmitter::Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles
     }
     for (const Unit &unit : inputs) {
       Value number = add(mul(unit.step, constant(tiles.rows)), unit.row);
-      storeAt(loaded[0], at(stage, inputScales(tiles)), number, b.getF32Type(), 1);
+      memory.store(loaded[0], at(stage, inputScales(tiles)), number, b.getF32Type(), 1);
       if (panels.hasMinima)
-        storeAt(loaded[1], at(stage, inputSums(tiles)), number, b.getF32Type(), 1);
+        memory.store(loaded[1], at(stage, inputSums(tiles)), number, b.getF32Type(), 1);
       loaded = loaded.drop_front(ofInput);
     }
   };
@@ -166,19 +168,19 @@ MatrixEmitter::Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles
 void IntegerLinearKernel::loadInputScales(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded) {
   Value step = add(div(k, constant(stepDepth)), unit.step);
   Value number = add(mul(unit.ofMatrix, constant(input.steps())), step);
-  loaded.push_back(loadAt(kernelScratch(input.scalesBegin()), number, b.getF32Type(), 1));
+  loaded.push_back(memory.load(function.kernelScratch(input.scalesBegin()), number, b.getF32Type(), 1));
   if (panels.hasMinima)
-    loaded.push_back(loadAt(kernelScratch(input.sumsBegin()), number, b.getF32Type(), 1));
+    loaded.push_back(memory.load(function.kernelScratch(input.sumsBegin()), number, b.getF32Type(), 1));
 }
 
 void IntegerLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value stage) {
   constexpr int64_t wordsOfChunk = chunkBytes / wordBytes;
-  for (int64_t chunk = 0; chunk != chunksOfStep(); ++chunk) {
+  for (int64_t chunk = 0; chunk != matrices.chunksOfStep(); ++chunk) {
     SmallVector<Value> words;
     for (int64_t i = 0; i != wordsOfChunk; ++i)
       words.push_back(decodeWord(unpackWord(panels, loaded, chunk * wordsOfChunk + i)));
     Value bytes = vector::FromElementsOp::create(b, loc, VectorType::get({wordsOfChunk}, b.getI32Type()), words);
-    Value ofRow = add(mul(unit.step, constant(chunksOfStep())), constant(chunk));
+    Value ofRow = add(mul(unit.step, constant(matrices.chunksOfStep())), constant(chunk));
     LLVM::StoreOp::create(b, loc, bytes, chunkPointer(tiles, at(stage, weightBegin(tiles)), unit.row, ofRow),
                           chunkBytes);
   }
@@ -187,9 +189,9 @@ void IntegerLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &unit
     auto [scale, minimum] = scalesOfUnit(panels, unit, loaded, block, factor);
     Value slot = add(mul(unit.step, constant(blocksOfUnit(panels))), constant(block));
     Value number = add(mul(slot, constant(tiles.columns)), unit.row);
-    storeAt(scale, at(stage, weightScales(tiles)), number, b.getF32Type(), 1);
+    memory.store(scale, at(stage, weightScales(tiles)), number, b.getF32Type(), 1);
     if (minimum)
-      storeAt(minimum, at(stage, minima(tiles)), number, b.getF32Type(), 1);
+      memory.store(minimum, at(stage, minima(tiles)), number, b.getF32Type(), 1);
   }
 }
 
@@ -222,17 +224,17 @@ Value IntegerLinearKernel::decodeWord(Value bytes) {
 
 SmallVector<Value> IntegerLinearKernel::loadIntegers(const MatrixTiles &tiles, Value tile, Value firstRow, int64_t step,
                                                      bool isRight) {
-  Value ofFragment = offsetPointer(tile, mul(firstRow, constant(QuantizedRows::tileDepth)), b.getI8Type());
+  Value ofFragment = memory.at(tile, mul(firstRow, constant(QuantizedRows::tileDepth)), b.getI8Type());
   if (isMma())
-    return loadFragment(tiles, ofFragment, 0, step, isRight);
+    return matrices.loadFragment(tiles, ofFragment, 0, step, isRight);
   Type i32 = b.getI32Type();
-  Value row = rem(lane, constant(fragmentRows)), group = div(lane, constant(fragmentRows));
+  Value row = rem(function.lane, constant(fragmentRows)), group = div(function.lane, constant(fragmentRows));
   auto load = [&](Type type, Value byte, int64_t bytes) -> Value {
     Value inStep = div(byte, constant(chunkBytes));
-    Value chunk = swizzled(row, add(constant(step * chunksOfStep()), inStep), tiles.chunks);
+    Value chunk = matrices.swizzled(row, add(constant(step * matrices.chunksOfStep()), inStep), tiles.chunks);
     Value position =
         add(mul(add(mul(row, constant(tiles.chunks)), chunk), constant(chunkBytes)), rem(byte, constant(chunkBytes)));
-    return LLVM::LoadOp::create(b, loc, type, offsetPointer(ofFragment, position, b.getI8Type()), bytes);
+    return LLVM::LoadOp::create(b, loc, type, memory.at(ofFragment, position, b.getI8Type()), bytes);
   };
   auto halves = [&](int64_t words, Value byte) {
     SmallVector<Value> values;
@@ -273,7 +275,7 @@ Value IntegerLinearKernel::callMatrix(const MatrixInstruction &of, ArrayRef<Valu
     arguments.append(3, word(0));
   else if (!isMma()) // Both factors have signs, and sums wrap.
     arguments = {flag(true), left[0], flag(true), right[0], sums[0], flag(false)};
-  return callIntrinsic((of.intrinsic + of.overload).str(), result, arguments);
+  return matrices.callIntrinsic((of.intrinsic + of.overload).str(), result, arguments);
 }
 
 void IntegerLinearKernel::multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value> right, int64_t part,
@@ -293,8 +295,8 @@ void IntegerLinearKernel::multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value>
   }
   if (!isWhole && left.size() == 1) {
     // Instructions of CDNA 3 take whole steps: lanes with the other half of one factor have zeros.
-    Value isPart =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, div(lane, constant(2 * fragmentRows)), constant(part));
+    Value isPart = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                         div(function.lane, constant(2 * fragmentRows)), constant(part));
     Value masked = arith::SelectOp::create(b, loc, isPart, right[0], constant(0));
     sums[0] = callMatrix(instruction, left[0], masked, sums[0]);
     return;
@@ -306,12 +308,12 @@ void IntegerLinearKernel::multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value>
 
 SmallVector<Value> IntegerLinearKernel::ofRows(Value floats, Value firstRow) {
   Type f32 = b.getF32Type();
-  auto load = [&](Value row, int64_t count) { return loadAt(floats, add(firstRow, row), f32, count); };
+  auto load = [&](Value row, int64_t count) { return memory.load(floats, add(firstRow, row), f32, count); };
   if (isMma()) {
-    Value row = div(lane, constant(4));
+    Value row = div(function.lane, constant(4));
     return {load(row, 1), load(add(row, constant(8)), 1)};
   }
-  Value group = div(lane, constant(fragmentRows));
+  Value group = div(function.lane, constant(fragmentRows));
   int64_t ofLane = fragmentRows * fragmentRows / architecture.warpSize;
   if (instruction.family != MatrixFamily::WmmaRdna3)
     return {load(mul(group, constant(ofLane)), ofLane)};
@@ -324,13 +326,13 @@ SmallVector<Value> IntegerLinearKernel::ofRows(Value floats, Value firstRow) {
 SmallVector<Value> IntegerLinearKernel::ofColumns(Value floats, Value firstColumn) {
   Type f32 = b.getF32Type();
   if (!isMma()) {
-    Value one = loadAt(floats, add(firstColumn, rem(lane, constant(fragmentRows))), f32, 1);
+    Value one = memory.load(floats, add(firstColumn, rem(function.lane, constant(fragmentRows))), f32, 1);
     return {splat(one, fragmentRows * fragmentRows / architecture.warpSize)};
   }
   SmallVector<Value> columns;
   for (int64_t i = 0; i != 4; ++i) {
-    Value column = add(mul(rem(lane, constant(4)), constant(2)), constant(i / 2 * 8 + i % 2));
-    columns.push_back(loadAt(floats, add(firstColumn, column), f32, 1));
+    Value column = add(mul(rem(function.lane, constant(4)), constant(2)), constant(i / 2 * 8 + i % 2));
+    columns.push_back(memory.load(floats, add(firstColumn, column), f32, 1));
   }
   return columns;
 }
@@ -371,20 +373,21 @@ void IntegerLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, S
     };
     Fragments rowScales;
     for (int64_t i = 0; i != rows; ++i) {
-      load(lefts, rowOfFragment(tiles, i), 0, /*isRight=*/false);
-      rowScales.push_back(ofRows(floats(inputScales(tiles), first * tiles.rows), rowOfFragment(tiles, i)));
+      load(lefts, matrices.rowOfFragment(tiles, i), 0, /*isRight=*/false);
+      rowScales.push_back(ofRows(floats(inputScales(tiles), first * tiles.rows), matrices.rowOfFragment(tiles, i)));
     }
     for (int64_t j = 0; j != columns; ++j)
-      load(rights, columnOfFragment(tiles, j), weightBegin(tiles), /*isRight=*/true);
+      load(rights, matrices.columnOfFragment(tiles, j), weightBegin(tiles), /*isRight=*/true);
     auto sumsOf = [&](int64_t i, int64_t j) {
-      return MutableArrayRef(sums).slice(size_t((i * columns + j) * valuesOfTile()), size_t(valuesOfTile()));
+      return MutableArrayRef(sums).slice(size_t((i * columns + j) * matrices.valuesOfTile()),
+                                         size_t(matrices.valuesOfTile()));
     };
     for (int64_t slot = 0; slot != blocksOfUnit(panels); ++slot)
       for (int64_t j = 0; j != columns; ++j) {
         int64_t number = (first * blocksOfUnit(panels) + slot) * tiles.columns;
-        SmallVector<Value> scales = ofColumns(floats(weightScales(tiles), number), columnOfFragment(tiles, j));
+        SmallVector<Value> scales = ofColumns(floats(weightScales(tiles), number), matrices.columnOfFragment(tiles, j));
         for (int64_t i = 0; i != rows; ++i) {
-          SmallVector<Value> integers(size_t(valuesOfTile()), zero);
+          SmallVector<Value> integers(size_t(matrices.valuesOfTile()), zero);
           for (size_t step = 0; step != size_t(steps); ++step)
             multiplyIntegers(lefts[size_t(i)][step], rights[size_t(j)][step], areHalves ? slot : -1, integers);
           addScaled(integers, rowScales[size_t(i)], scales, sumsOf(i, j));
@@ -392,8 +395,9 @@ void IntegerLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, S
       }
     for (int64_t j = 0; panels.hasMinima && j != columns; ++j)
       for (int64_t i = 0; i != rows; ++i)
-        addScaled({}, ofRows(floats(inputSums(tiles), first * tiles.rows), rowOfFragment(tiles, i)),
-                  ofColumns(floats(minima(tiles), first * tiles.columns), columnOfFragment(tiles, j)), sumsOf(i, j));
+        addScaled({}, ofRows(floats(inputSums(tiles), first * tiles.rows), matrices.rowOfFragment(tiles, i)),
+                  ofColumns(floats(minima(tiles), first * tiles.columns), matrices.columnOfFragment(tiles, j)),
+                  sumsOf(i, j));
   }
 }
 

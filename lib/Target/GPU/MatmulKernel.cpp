@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/MatrixEmitter.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
 
@@ -15,11 +16,11 @@ namespace intarsia::gpu {
 
 namespace {
 /// A block computes a tile of one matrix of the batch, and the elementwise ops behind it.
-class MatmulKernel final : public MatrixEmitter {
+class MatmulKernel final : public KernelEmitter {
 public:
   MatmulKernel(rt::KernelOp kernel, nn::MatmulOp root, const Architecture &architecture,
                const MatrixInstruction &instruction)
-      : MatrixEmitter(kernel, architecture, instruction), root(root) {}
+      : KernelEmitter(kernel, architecture), root(root), instruction(instruction) {}
 
   static bool takes(rt::KernelOp kernel, nn::MatmulOp root);
 
@@ -29,6 +30,8 @@ private:
   LogicalResult storeResults(ArrayRef<Value> batch, Value row, Value column, int64_t width, const SumsFn &read);
 
   nn::MatmulOp root;
+  const MatrixInstruction &instruction;
+  MatrixEmitter matrices{function, tensors, instruction};
 };
 } // namespace
 
@@ -52,43 +55,46 @@ bool MatmulKernel::takes(rt::KernelOp kernel, nn::MatmulOp root) {
     return isOther || llvm::any_of(op->getOperandTypes(), isF64) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return !walked.wasInterrupted() &&
-         llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(),
-                      [&](Value result) { return sizes.of(stripReshapes(result)) == sizes.of(root.getResult()); });
+         llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(), [&](Value result) {
+           return sizes.of(kernel::KernelBody::stripReshapes(result)) == sizes.of(root.getResult());
+         });
 }
 
 LogicalResult MatmulKernel::run() {
   // As for small linears: a batch has tiles enough.
   int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
   MatrixTiles tiles = {64, 64, 32, 32, /*chunks=*/4, stages};
-  if (isWarpgroup())
+  if (matrices.isWarpgroup())
     tiles = {64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
-  ArrayRef<AffineExpr> extents = sizes.of(root.getResult()), left = sizes.of(root.getLhs());
+  ArrayRef<AffineExpr> extents = function.sizes.of(root.getResult()), left = function.sizes.of(root.getLhs());
   AffineExpr rowTiles = extents[extents.size() - 2].ceilDiv(tiles.rows);
   AffineExpr columnTiles = extents.back().ceilDiv(tiles.columns);
-  beginLaunch(tiles.warps() * architecture.warpSize, productExpression(extents.drop_back(2)) * rowTiles * columnTiles);
-  Value rows = size(extents[extents.size() - 2]), columns = size(extents.back());
-  Value depth = size(root.getTransposeLhs() ? left[left.size() - 2] : left.back());
-  Value tile = rem(block, size(rowTiles * columnTiles));
-  SmallVector<Value> batch = delinearize(div(block, size(rowTiles * columnTiles)), extents.drop_back(2));
-  Value firstRow = mul(div(tile, size(columnTiles)), constant(tiles.rows));
-  Value firstColumn = mul(rem(tile, size(columnTiles)), constant(tiles.columns));
-  LogicalResult emitted = alone([&]() -> LogicalResult {
-    FailureOr<SmallVector<Value>> sums =
-        multiply(tiles, factorOf(root.getLhs(), root.getTransposeLhs(), rows, batch),
-                 factorOf(root.getRhs(), !root.getTransposeRhs(), columns, batch), firstRow, firstColumn, depth);
+  function.beginLaunch(tiles.warps() * architecture.warpSize,
+                       function.productExpression(extents.drop_back(2)) * rowTiles * columnTiles);
+  Value rows = function.size(extents[extents.size() - 2]), columns = function.size(extents.back());
+  Value depth = function.size(root.getTransposeLhs() ? left[left.size() - 2] : left.back());
+  Value tile = rem(function.block, function.size(rowTiles * columnTiles));
+  SmallVector<Value> batch =
+      function.delinearize(div(function.block, function.size(rowTiles * columnTiles)), extents.drop_back(2));
+  Value firstRow = mul(div(tile, function.size(columnTiles)), constant(tiles.rows));
+  Value firstColumn = mul(rem(tile, function.size(columnTiles)), constant(tiles.columns));
+  LogicalResult emitted = function.alone([&]() -> LogicalResult {
+    FailureOr<SmallVector<Value>> sums = matrices.multiply(
+        tiles, factorOf(root.getLhs(), root.getTransposeLhs(), rows, batch),
+        factorOf(root.getRhs(), !root.getTransposeRhs(), columns, batch), firstRow, firstColumn, depth);
     if (failed(sums))
       return failure();
-    return storeSums(tiles, *sums, firstRow, firstColumn, rows, columns,
-                     [&](Value row, Value column, int64_t width, const SumsFn &read) {
-                       return storeResults(batch, row, column, width, read);
-                     });
+    return matrices.storeSums(tiles, *sums, firstRow, firstColumn, rows, columns,
+                              [&](Value row, Value column, int64_t width, const SumsFn &read) {
+                                return storeResults(batch, row, column, width, read);
+                              });
   });
-  endLaunch();
+  function.endLaunch();
   return emitted;
 }
 
 /// Returns a matrix of the batch as a factor. If it is transposed, its rows lie along the last dimension.
-MatrixEmitter::Factor MatmulKernel::factorOf(Value matrix, bool isTransposed, Value rows, ArrayRef<Value> batch) {
+Factor MatmulKernel::factorOf(Value matrix, bool isTransposed, Value rows, ArrayRef<Value> batch) {
   Factor factor;
   factor.rows = rows;
   factor.isRagged = true;
@@ -98,36 +104,39 @@ MatrixEmitter::Factor MatmulKernel::factorOf(Value matrix, bool isTransposed, Va
       at.push_back({index});
     Index ofRow{row}, ofDepth{k, true};
     at.append({isTransposed ? ofDepth : ofRow, isTransposed ? ofRow : ofDepth});
-    return evaluate(matrix, at, width);
+    return tensors.evaluate(matrix, at, width);
   };
-  ArrayRef<AffineExpr> extents = sizes.of(matrix);
+  ArrayRef<AffineExpr> extents = function.sizes.of(matrix);
   auto depth = dyn_cast<AffineConstantExpr>(extents.back());
-  std::optional<Storage> stored = view(matrix);
-  if (isTransposed || !depth || !stored || !stored->dense || stored->elementType != elementType())
+  std::optional<Storage> stored = tensors.view(matrix);
+  if (isTransposed || !depth || !stored || !stored->dense || stored->elementType != matrices.elementType())
     return factor;
   Value first = constant(0);
   for (auto [index, extent] : llvm::zip(batch, extents))
-    first = add(mul(first, size(extent)), index);
+    first = add(mul(first, function.size(extent)), index);
   Value ofBatch = mul(mul(first, rows), constant(depth.getValue()));
-  factor.address = addressOfRows(offsetPointer(stored->pointer, ofBatch, elementType()), depth.getValue());
+  factor.address =
+      matrices.addressOfRows(memory.at(stored->pointer, ofBatch, matrices.elementType()), depth.getValue());
   return factor;
 }
 
 LogicalResult MatmulKernel::storeResults(ArrayRef<Value> batch, Value row, Value column, int64_t width,
                                          const SumsFn &read) {
-  bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t count) -> Element { return read(at.back().base, count); };
+  tensors.bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t count) -> Element {
+    return read(at.back().base, count);
+  };
   LogicalResult stored = success();
-  for (unsigned output = 0; succeeded(stored) && output != outputs.size(); ++output) {
+  for (unsigned output = 0; succeeded(stored) && output != function.outputs.size(); ++output) {
     Indices at;
     for (Value index : batch)
       at.push_back({index});
     at.append({Index{row}, Index{column, true}});
-    Element element = evaluate(yielded(output), at, width);
+    Element element = tensors.evaluate(function.yielded(output), at, width);
     stored = LogicalResult(element);
     if (succeeded(stored))
-      store(*element, outputs[output], at, width);
+      tensors.store(*element, function.outputs[output], at, width);
   }
-  bound.erase(root.getResult());
+  tensors.bound.erase(root.getResult());
   return stored;
 }
 

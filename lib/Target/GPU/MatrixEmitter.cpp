@@ -51,7 +51,7 @@ int64_t MatrixEmitter::elementBits() const {
 }
 
 Value MatrixEmitter::offsetElements(Value pointer, Value count) {
-  return offsetPointer(pointer, multipliesE2M1(instruction) ? div(count, constant(2)) : count, elementType());
+  return memory.at(pointer, multipliesE2M1(instruction) ? div(count, constant(2)) : count, elementType());
 }
 
 Type MatrixEmitter::elementType() {
@@ -77,7 +77,7 @@ std::function<Value(Value row)> MatrixEmitter::addressOfRows(Value pointer, int6
   // Copies that do not pass through registers are those of cp.async, a chunk each.
   if (architecture.vendor != Vendor::Nvidia || depth % chunkElements() != 0)
     return nullptr;
-  return [this, pointer, depth](Value row) { return offsetPointer(pointer, mul(row, constant(depth)), elementType()); };
+  return [this, pointer, depth](Value row) { return memory.at(pointer, mul(row, constant(depth)), elementType()); };
 }
 
 int64_t MatrixEmitter::sharedBytesOf(const MatrixTiles &tiles) const {
@@ -104,10 +104,10 @@ MatrixEmitter::Copy MatrixEmitter::beginCopy(const MatrixTiles &tiles, const Fac
   Copy copy{&factor, tiles.chunks, shared, {}, {}, {}, {}, {}};
   int64_t threads = tiles.warps() * architecture.warpSize, all = rows * tiles.chunks;
   assert((threads % tiles.chunks == 0) && (all % threads == 0 || all < threads) && "threads copy whole rows");
-  Value rowOfThread = div(thread, constant(tiles.chunks));
-  copy.chunk = rem(thread, constant(tiles.chunks));
+  Value rowOfThread = div(function.thread, constant(tiles.chunks));
+  copy.chunk = rem(function.thread, constant(tiles.chunks));
   if (all < threads)
-    copy.isActive = less(thread, constant(all));
+    copy.isActive = less(function.thread, constant(all));
   for (int64_t part = 0; part * threads < all; ++part) {
     Value row = add(rowOfThread, constant(part * (threads / tiles.chunks)));
     Value position = swizzled(row, copy.chunk, tiles.chunks);
@@ -129,7 +129,7 @@ void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, Value dept
   // Chunks behind the end of a row are zeros.
   auto copyChunks = [&] {
     for (auto [address, target] : llvm::zip_equal(copy.addresses, copy.targets)) {
-      Value to = offsetPointer(copy.shared, add(stage, target), b.getI8Type());
+      Value to = memory.at(copy.shared, add(stage, target), b.getI8Type());
       Value from = offsetElements(address, k);
       if (isMultipleOf(depth, copy.chunks * chunkElements())) {
         callIntrinsic("llvm.nvvm.cp.async.cg.shared.global.16", nullptr, {to, from});
@@ -157,7 +157,7 @@ Element MatrixEmitter::loadChunk(const Factor &factor, Value row, Value first, V
     SmallVector<Value> each;
     for (int64_t i = 0; i != width; ++i) {
       Value at = add(first, constant(i));
-      Element one = choose(
+      Element one = tensors.choose(
           less(at, depth), f32, [&] { return factor.elements(row, at, 1); },
           [&] { return Element(floatConstant(0.0, f32, 1)); });
       if (failed(one))
@@ -169,10 +169,10 @@ Element MatrixEmitter::loadChunk(const Factor &factor, Value row, Value first, V
   auto whole = [&] { return factor.elements(row, first, width); };
   std::optional<int64_t> known = getConstantIntValue(depth);
   if (!known)
-    return choose(less(add(first, constant(width - 1)), depth), wide, whole, oneByOne);
+    return tensors.choose(less(add(first, constant(width - 1)), depth), wide, whole, oneByOne);
   if (*known % width != 0)
     return oneByOne();
-  return choose(less(first, depth), wide, whole, [&] { return Element(floatConstant(0.0, f32, width)); });
+  return tensors.choose(less(first, depth), wide, whole, [&] { return Element(floatConstant(0.0, f32, width)); });
 }
 
 FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k, Value depth) {
@@ -191,7 +191,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
     auto none = [&]() -> Element {
       return arith::ConstantOp::create(b, loc, carried, b.getZeroAttr(carried)).getResult();
     };
-    chunks.push_back(*(areTilesWhole ? load() : choose(less(first, depth), carried, load, none)));
+    chunks.push_back(*(areTilesWhole ? load() : tensors.choose(less(first, depth), carried, load, none)));
   }
   if (!chunks.empty())
     return chunks;
@@ -211,7 +211,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
 void MatrixEmitter::storeTile(const Copy &copy, ArrayRef<Value> chunks, Value stage) {
   auto storeAll = [&] {
     for (auto [chunk, target] : llvm::zip_equal(chunks, copy.targets))
-      LLVM::StoreOp::create(b, loc, chunk, offsetPointer(copy.shared, add(stage, target), b.getI8Type()), chunkBytes);
+      LLVM::StoreOp::create(b, loc, chunk, memory.at(copy.shared, add(stage, target), b.getI8Type()), chunkBytes);
   };
   if (copy.isActive)
     ifThen(copy.isActive, storeAll);
@@ -236,10 +236,10 @@ Value MatrixEmitter::zeroSums() {
 SmallVector<Value> MatrixEmitter::loadRowsOfLane(const MatrixTiles &tiles, Value tile, int64_t row, int64_t step,
                                                  bool isRight) {
   // Sums lie as those of Mma: storeFragment() says where.
-  Value first = isRight ? mul(rem(lane, constant(4)), constant(2)) : div(lane, constant(4));
+  Value first = isRight ? mul(rem(function.lane, constant(4)), constant(2)) : div(function.lane, constant(4));
   auto addressOf = [&](Value ofFragment) {
     Value position = add(mul(ofFragment, constant(tiles.chunks)), swizzled(ofFragment, constant(step), tiles.chunks));
-    return offsetPointer(tile, mul(position, constant(chunkBytes)), b.getI8Type());
+    return memory.at(tile, mul(position, constant(chunkBytes)), b.getI8Type());
   };
   // Of four chunks or fewer the other rows are swizzled like the first one, because that repeats after eight rows, and
   // an even row and the next one have the same: ptxas needs one address for all. LLVM does not know it, and takes fewer
@@ -250,7 +250,7 @@ SmallVector<Value> MatrixEmitter::loadRowsOfLane(const MatrixTiles &tiles, Value
   for (int64_t offset : isRight ? ArrayRef(rowsOfRight) : ArrayRef(rowsOfLeft)) {
     Value address = addressOf(haveOneAddress ? first : add(first, constant(offset)));
     int64_t behind = haveOneAddress ? row + offset : row;
-    address = offsetPointer(address, constant(behind * tiles.chunks * chunkBytes), b.getI8Type());
+    address = memory.at(address, constant(behind * tiles.chunks * chunkBytes), b.getI8Type());
     rows.push_back(LLVM::LoadOp::create(b, loc, vectorOf(elementType(), chunkElements()), address, chunkBytes));
   }
   return rows;
@@ -260,17 +260,17 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
                                                bool isRight) {
   if (instruction.family == MatrixFamily::MultiplyAdds)
     return loadRowsOfLane(tiles, tile, row, step, isRight);
-  Value laneRow = rem(lane, constant(fragmentRows)), laneChunk = div(lane, constant(fragmentRows));
+  Value laneRow = rem(function.lane, constant(fragmentRows)), laneChunk = div(function.lane, constant(fragmentRows));
   if (instruction.family == MatrixFamily::Mma && isRight) {
     // Both chunks of eight rows come one after the other: they are the registers of one instruction.
-    laneRow = add(rem(lane, constant(8)), mul(div(lane, constant(16)), constant(8)));
-    laneChunk = rem(div(lane, constant(8)), constant(2));
+    laneRow = add(rem(function.lane, constant(8)), mul(div(function.lane, constant(16)), constant(8)));
+    laneChunk = rem(div(function.lane, constant(8)), constant(2));
   }
   int64_t rowBytes = tiles.chunks * chunkBytes;
   auto address = [&](Value chunk) {
     Value position = add(mul(laneRow, constant(tiles.chunks)), swizzled(laneRow, chunk, tiles.chunks));
-    Value ofLane = offsetPointer(tile, mul(position, constant(chunkBytes)), b.getI8Type());
-    return offsetPointer(ofLane, constant(row * rowBytes), b.getI8Type());
+    Value ofLane = memory.at(tile, mul(position, constant(chunkBytes)), b.getI8Type());
+    return memory.at(ofLane, constant(row * rowBytes), b.getI8Type());
   };
   int64_t firstChunk = step * chunksOfStep();
   // Instructions of AMD's before CDNA 4 take bf16 as integers.
@@ -368,11 +368,11 @@ void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> righ
   }
 }
 
-void MatrixEmitter::multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) {
+void MatrixEmitter::multiplyElements(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) {
   int64_t rowBytes = tiles.chunks * chunkBytes;
-  Value left = offsetPointer(stage, mul(rowOfFragment(tiles, 0), constant(rowBytes)), b.getI8Type());
+  Value left = memory.at(stage, mul(rowOfFragment(tiles, 0), constant(rowBytes)), b.getI8Type());
   Value inRight = add(mul(columnOfFragment(tiles, 0), constant(rowBytes)), constant(tiles.rows * rowBytes));
-  Value right = offsetPointer(stage, inRight, b.getI8Type());
+  Value right = memory.at(stage, inRight, b.getI8Type());
   int64_t rows = tiles.warpRows / fragmentRows, columns = tiles.warpColumns / fragmentRows;
   for (int64_t step = 0; step != tiles.chunks / chunksOfStep(); ++step) {
     SmallVector<SmallVector<Value>> lefts, rights;
@@ -389,14 +389,16 @@ void MatrixEmitter::multiplyStage(const MatrixTiles &tiles, Value stage, SmallVe
 
 Value MatrixEmitter::rowOfFragment(const MatrixTiles &tiles, int64_t fragment) {
   if (isWarpgroup())
-    return add(mul(warp, constant(fragmentRows)), constant(fragment * instruction.m));
+    return add(mul(function.warp, constant(fragmentRows)), constant(fragment * instruction.m));
   int64_t columnsOfWarps = tiles.columns / tiles.warpColumns;
-  return add(mul(div(warp, constant(columnsOfWarps)), constant(tiles.warpRows)), constant(fragment * fragmentRows));
+  return add(mul(div(function.warp, constant(columnsOfWarps)), constant(tiles.warpRows)),
+             constant(fragment * fragmentRows));
 }
 
 Value MatrixEmitter::columnOfFragment(const MatrixTiles &tiles, int64_t fragment) {
   int64_t columnsOfWarps = tiles.columns / tiles.warpColumns;
-  return add(mul(rem(warp, constant(columnsOfWarps)), constant(tiles.warpColumns)), constant(fragment * fragmentRows));
+  return add(mul(rem(function.warp, constant(columnsOfWarps)), constant(tiles.warpColumns)),
+             constant(fragment * fragmentRows));
 }
 
 FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, const Factor &left, const Factor &right,
@@ -405,10 +407,10 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   int64_t leftBytes = tiles.rows * rowBytes, stageBytes = leftBytes + tiles.columns * rowBytes + tiles.scaleBytes;
   Value begin = range.begin ? range.begin : constant(0);
   Value end = range.end ? range.end : ceilDiv(depth, constant(tileDepth));
-  shared = sharedMemory(getAffineConstantExpr(sharedBytesOf(tiles), b.getContext()));
+  shared = function.sharedMemory(getAffineConstantExpr(sharedBytesOf(tiles), b.getContext()));
   Copy copies[] = {
       beginCopy(tiles, left, tiles.rows, firstRow, shared),
-      beginCopy(tiles, right, tiles.columns, firstColumn, offsetPointer(shared, constant(leftBytes), b.getI8Type()))};
+      beginCopy(tiles, right, tiles.columns, firstColumn, memory.at(shared, constant(leftBytes), b.getI8Type()))};
   bool isAsync = isCopied(left) || isCopied(right), isLoaded = !isCopied(left) || !isCopied(right);
   auto commit = [&] { callIntrinsic("llvm.nvvm.cp.async.commit.group", nullptr, {}); };
   auto wait = [&](int64_t groups) {
@@ -436,7 +438,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
     for (const Copy &copy : copies)
       if (!isCopied(*copy.factor)) {
         if (copy.factor->store)
-          copy.factor->store(loaded.front(), offsetPointer(shared, stage, b.getI8Type()));
+          copy.factor->store(loaded.front(), memory.at(shared, stage, b.getI8Type()));
         else
           storeTile(copy, loaded.front(), stage);
         loaded = loaded.drop_front();
@@ -526,7 +528,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       wait(ahead - 1);
     if (isWarpgroup())
       fenceProxy(b, loc);
-    emitBlockBarrier();
+    function.emitBlockBarrier();
     if (isAsync) {
       Value later = add(tile, constant(ahead));
       ifThen(less(later, end), [&] { copyTiles(mul(later, constant(tileDepth)), free); });
@@ -541,9 +543,9 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
         loaded.append(ofFactor);
       keepOrder();
     }
-    Value base = offsetPointer(shared, stage, b.getI8Type());
+    Value base = memory.at(shared, stage, b.getI8Type());
     if (isWarpgroup()) {
-      beginWarpgroupStage(tiles, base, offsetPointer(base, constant(leftBytes), b.getI8Type()), next);
+      beginWarpgroupStage(tiles, base, memory.at(base, constant(leftBytes), b.getI8Type()), next);
       callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(1));
     } else {
       multiplyStage(tiles, base, next);

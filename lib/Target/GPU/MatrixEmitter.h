@@ -29,48 +29,52 @@ struct MatrixTiles {
   int64_t warps() const { return (rows / warpRows) * (columns / warpColumns); }
 };
 
+/// One factor.
+struct Factor {
+  mlir::Value rows;      ///< i64
+  bool isRagged = false; ///< the last tile may have fewer rows
+  /// Returns the number by which elements() and address() know a row, if that is not its own.
+  std::function<mlir::Value(mlir::Value row)> pick;
+  /// Returns `width` neighbouring elements along the depth, f32.
+  std::function<Element(mlir::Value row, mlir::Value k, int64_t width)> elements;
+  /// Where the elements lie in global memory, if it is as the instructions want them: a pointer to a row.
+  std::function<mlir::Value(mlir::Value row)> address;
+  /// Instead of both: loads what this thread has of the tile at `k`, and stores it to the stage at a pointer.
+  std::function<llvm::SmallVector<mlir::Value>(mlir::Value k)> load;
+  std::function<void(llvm::ArrayRef<mlir::Value> loaded, mlir::Value stage)> store;
+};
+
+/// Tiles along the depth: all, or some of those where blocks share the sums.
+struct TileRange {
+  mlir::Value begin, end; ///< null: from the first one, to the last one; else there is at least one
+};
+
+/// Returns `width` sums of a row from a column on.
+using SumsFn = std::function<mlir::Value(mlir::Value column, int64_t width)>;
+
+using StoreFn =
+    llvm::function_ref<mlir::LogicalResult(mlir::Value row, mlir::Value column, int64_t width, const SumsFn &sums)>;
+
+/// Shared memory of a warp for sums on their way to memory: so many rows and columns at a time.
+struct SumsWindow {
+  mlir::Value pointer;
+  int64_t rows, columns;
+};
+
 /// Emits D = A * B^T: rows of A and of B follow the dimension that is summed over. Tiles of both come through shared
 /// memory, several ahead of the one that is multiplied. A warp multiplies fragments: 16 rows, of which each lane holds
 /// those elements that the architecture's instruction wants of it.
-class MatrixEmitter : public FunctionEmitter {
+class MatrixEmitter : public LoopEmitter {
 public:
-  MatrixEmitter(rt::KernelOp kernel, const Architecture &architecture, const MatrixInstruction &instruction)
-      : FunctionEmitter(kernel, architecture), instruction(instruction) {}
-
-protected:
-  /// One factor.
-  struct Factor {
-    mlir::Value rows;      ///< i64
-    bool isRagged = false; ///< the last tile may have fewer rows
-    /// Returns the number by which elements() and address() know a row, if that is not its own.
-    std::function<mlir::Value(mlir::Value row)> pick;
-    /// Returns `width` neighbouring elements along the depth, f32.
-    std::function<Element(mlir::Value row, mlir::Value k, int64_t width)> elements;
-    /// Where the elements lie in global memory, if it is as the instructions want them: a pointer to a row.
-    std::function<mlir::Value(mlir::Value row)> address;
-    /// Instead of both: loads what this thread has of the tile at `k`, and stores it to the stage at a pointer.
-    std::function<llvm::SmallVector<mlir::Value>(mlir::Value k)> load;
-    std::function<void(llvm::ArrayRef<mlir::Value> loaded, mlir::Value stage)> store;
-  };
-  /// Tiles along the depth: all, or some of those where blocks share the sums.
-  struct TileRange {
-    mlir::Value begin, end; ///< null: from the first one, to the last one; else there is at least one
-  };
+  MatrixEmitter(FunctionEmitter &function, TensorEmitter &tensors, const MatrixInstruction &instruction)
+      : LoopEmitter(function), architecture(function.architecture), function(function), memory(function),
+        tensors(tensors), instruction(instruction) {}
 
   /// Emits the product of a tile of rows of `left` by one of `right`, over `depth` elements. Returns this warp's sums.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiply(const MatrixTiles &tiles, const Factor &left,
                                                            const Factor &right, mlir::Value firstRow,
                                                            mlir::Value firstColumn, mlir::Value depth,
                                                            TileRange range = {});
-  /// Returns `width` sums of a row from a column on.
-  using SumsFn = std::function<mlir::Value(mlir::Value column, int64_t width)>;
-  using StoreFn =
-      llvm::function_ref<mlir::LogicalResult(mlir::Value row, mlir::Value column, int64_t width, const SumsFn &sums)>;
-  /// Shared memory of a warp for sums on their way to memory: so many rows and columns at a time.
-  struct SumsWindow {
-    mlir::Value pointer;
-    int64_t rows, columns;
-  };
   /// Returns the bytes that a warp's window takes.
   static int64_t windowBytes(int64_t rows, int64_t columns);
   /// Calls store() for all elements of the block's tile whose row and column are below `rows` and `columns`, in vectors
@@ -97,8 +101,12 @@ protected:
   /// Returns where rows of `depth` elements of elementType() begin at `pointer`, if they can be copied as they lie.
   std::function<mlir::Value(mlir::Value row)> addressOfRows(mlir::Value pointer, int64_t depth);
 
-  /// Emits the multiplication of the tiles of the stage in shared memory at a pointer.
-  virtual void multiplyStage(const MatrixTiles &tiles, mlir::Value stage, llvm::SmallVectorImpl<mlir::Value> &sums);
+  /// Emits the multiplication of the tiles of the stage in shared memory at a pointer. Kernels that scale products
+  /// have one of their own.
+  std::function<void(const MatrixTiles &tiles, mlir::Value stage, llvm::SmallVectorImpl<mlir::Value> &sums)>
+      multiplyStage = [this](const MatrixTiles &tiles, mlir::Value stage, llvm::SmallVectorImpl<mlir::Value> &sums) {
+        multiplyElements(tiles, stage, sums);
+      };
   /// Returns the row, and the column, of the block's tile at which a fragment of this warp begins.
   mlir::Value rowOfFragment(const MatrixTiles &tiles, int64_t fragment);
   mlir::Value columnOfFragment(const MatrixTiles &tiles, int64_t fragment);
@@ -113,8 +121,6 @@ protected:
   mlir::Value zeroSums();
   mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange arguments);
   int64_t valuesOfTile() const; ///< that hold a lane's part of 16 x 16 sums
-
-  const MatrixInstruction &instruction;
 
 private:
   /// A tile of a factor that is being copied to shared memory.
@@ -134,6 +140,7 @@ private:
   /// Returns a chunk of a row, of which elements from `depth` on are zeros.
   Element loadChunk(const Factor &factor, mlir::Value row, mlir::Value first, mlir::Value depth);
   void storeTile(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
+  void multiplyElements(const MatrixTiles &tiles, mlir::Value stage, llvm::SmallVectorImpl<mlir::Value> &sums);
   mlir::Value matrixDescriptor(const MatrixTiles &tiles, mlir::Value pointer);
   /// Returns those rows of a fragment that a lane multiplies for its sums.
   llvm::SmallVector<mlir::Value> loadRowsOfLane(const MatrixTiles &tiles, mlir::Value tile, int64_t row, int64_t step,
@@ -142,6 +149,11 @@ private:
                          llvm::MutableArrayRef<mlir::Value> sums);
   void storeFragment(llvm::ArrayRef<mlir::Value> sums, mlir::Value pointer, int64_t stride);
 
+  const Architecture &architecture;
+  FunctionEmitter &function;
+  MemoryEmitter memory;
+  TensorEmitter &tensors;
+  const MatrixInstruction &instruction;
   mlir::Value shared; ///< memory of the tiles
 };
 

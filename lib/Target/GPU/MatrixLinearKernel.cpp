@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
 
@@ -27,6 +28,9 @@ public:
       : TiledLinear(kernel, root, architecture, instruction, range) {
     if (input)
       quantized = *input;
+    linear.scaled = [this](Value sums, Value row, Value column, int64_t width) {
+      return scaled(sums, row, column, width);
+    };
   }
 
 private:
@@ -34,8 +38,8 @@ private:
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
                                              TileRange range) override;
   AffineExpr scratchBegin() override { return quantized ? quantized->bytes() : number(0); }
-  int64_t multipliedDepth() override { return quantized ? quantized->paddedDepth() : depth(); }
-  Value scaled(Value sums, Value row, Value column, int64_t width) override;
+  int64_t multipliedDepth() override { return quantized ? quantized->paddedDepth() : linear.depth(); }
+  Value scaled(Value sums, Value row, Value column, int64_t width);
   /// Returns the quantized input as a factor.
   Factor quantizedFactor(Value rows);
   /// Returns elements of E4M3 as instructions take them.
@@ -71,7 +75,7 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
   // multiprocessor.
   int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
   bool isLarge = size == TileSize::Large;
-  if (isWarpgroup()) {
+  if (matrices.isWarpgroup()) {
     // Each warp has 16 rows of every 64, and all columns.
     assert(size != TileSize::Least && "warpgroups multiply 64 rows at least");
     return isLarge ? MatrixTiles{128, 128, 32, 128, /*chunks=*/4, /*stages=*/6}
@@ -84,7 +88,7 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
     constexpr int64_t blocksOfRegisters = 3;
     MatrixTiles tiles = {128, 64, 64, 32, /*chunks=*/4, stages};
     tiles.blocksOfMultiprocessor =
-        int32_t(std::min(blocksOfRegisters, architecture.sharedBytes / sharedBytesOf(tiles)));
+        int32_t(std::min(blocksOfRegisters, architecture.sharedBytes / matrices.sharedBytesOf(tiles)));
     return tiles;
   }
   if (isLarge && instruction.family == MatrixFamily::MultiplyAdds)
@@ -102,38 +106,38 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
   return tiles;
 }
 
-MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,
-                                                   function_ref<Indices(Value row, Value k)> at) {
+Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,
+                                    function_ref<Indices(Value row, Value k)> at) {
   Factor factor;
   factor.rows = rows;
   factor.isRagged = isRagged;
   factor.elements = [this, matrix, at](Value row, Value k, int64_t width) {
-    return evaluate(matrix, at(row, k), width);
+    return tensors.evaluate(matrix, at(row, k), width);
   };
   // What is widened only for its type is read as it is stored.
   Value stored = matrix;
   if (auto extend = stored.getDefiningOp<arith::ExtFOp>())
     stored = extend.getIn();
-  std::optional<Storage> found = view(stored);
+  std::optional<Storage> found = tensors.view(stored);
   // Panels have the type of what they are decoded to.
-  if (found && found->dense && found->elementType == elementType() && !panelsOf(stored))
-    factor.address = addressOfRows(found->pointer, depth());
+  if (found && found->dense && found->elementType == matrices.elementType() && !weights.panelsOf(stored))
+    factor.address = matrices.addressOfRows(found->pointer, linear.depth());
   return factor;
 }
 
-MatrixEmitter::Factor MatrixLinearKernel::quantizedFactor(Value rows) {
+Factor MatrixLinearKernel::quantizedFactor(Value rows) {
   Factor factor;
   factor.rows = rows;
   factor.isRagged = true;
-  Value values = kernelScratch(number(0));
+  Value values = function.kernelScratch(number(0));
   auto addressOf = [this, values](Value row) {
-    return offsetPointer(values, mul(row, constant(quantized->rowBytes())), b.getI8Type());
+    return memory.at(values, mul(row, constant(quantized->rowBytes())), b.getI8Type());
   };
   if (multipliesFloats8(instruction) || !areE4M3())
     factor.address = addressOf;
   else
     factor.elements = [this, addressOf](Value row, Value k, int64_t width) -> Element {
-      return widenE4M3(loadAt(addressOf(row), k, b.getI8Type(), width), width);
+      return memory.widenE4M3(memory.load(addressOf(row), k, b.getI8Type(), width), width);
     };
   return factor;
 }
@@ -164,14 +168,13 @@ Value MatrixLinearKernel::scaled(Value sums, Value row, Value column, int64_t wi
   // Both factors were half of what they mean.
   if (instruction.element == MatrixElement::E4M3FNUZ)
     sums = arith::MulFOp::create(b, loc, sums, floatConstant(4.0, b.getF32Type(), width));
-  return scaledByRows(*quantized, *panelsOf(root.getWeight()), sums, row, column, width);
+  return scaledByRows(*quantized, *weights.panelsOf(root.getWeight()), sums, row, column, width);
 }
 
-MatrixEmitter::Factor MatrixLinearKernel::panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels,
-                                                       Value firstColumn) {
+Factor MatrixLinearKernel::panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels, Value firstColumn) {
   SmallVector<Unit> units = unitsOfWeight(tiles, panels, firstColumn);
   Factor factor;
-  factor.rows = constant(features());
+  factor.rows = constant(linear.features());
   factor.load = [this, panels, units](Value k) {
     SmallVector<Value> loaded;
     for (const Unit &unit : units)
@@ -180,7 +183,7 @@ MatrixEmitter::Factor MatrixLinearKernel::panelsFactor(const MatrixTiles &tiles,
   };
   factor.store = [this, tiles, panels, units](ArrayRef<Value> loaded, Value stage) {
     // Tiles of the weight follow those of the input, whose rows have as many bytes.
-    Value tile = offsetPointer(stage, constant(tiles.rows * tiles.chunks * 16), b.getI8Type());
+    Value tile = memory.at(stage, constant(tiles.rows * tiles.chunks * 16), b.getI8Type());
     size_t ofUnit = loaded.size() / units.size();
     for (const Unit &unit : units) {
       storeUnit(tiles, panels, unit, loaded.take_front(ofUnit), tile);
@@ -199,7 +202,7 @@ Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
   }
   Value four = vector::FromElementsOp::create(b, loc, VectorType::get({wordDepth}, b.getI32Type()), elements);
   if (panels.floatFormat())
-    return decodeFloatElements(panels, four, wordDepth);
+    return weights.decodeFloatElements(panels, four, wordDepth);
   // The bits of 2^23 + element: exact, and cheaper than a conversion, which few units of a multiprocessor do.
   Value bits = arith::OrIOp::create(b, loc, four, splat(word(0x4b000000), wordDepth));
   Value shifted = arith::BitcastOp::create(b, loc, vectorOf(f32, wordDepth), bits);
@@ -209,8 +212,8 @@ Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
 
 bool MatrixLinearKernel::decodesInHalves(const BlockPanels &panels) {
   // Integers and scales are exact in f16, so that their product is rounded as the f32 is that they have otherwise.
-  return elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 && !panels.floatFormat() &&
-         !panels.hasMinima && !panels.scaleBits && !panels.headBytes;
+  return matrices.elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 &&
+         !panels.floatFormat() && !panels.hasMinima && !panels.scaleBits && !panels.headBytes;
 }
 
 Value MatrixLinearKernel::interleave(Value lower, Value upper, int32_t first) {
@@ -218,7 +221,7 @@ Value MatrixLinearKernel::interleave(Value lower, Value upper, int32_t first) {
     // Bytes 0 to 3 are those of the second operand (CDNA 3 ISA, "V_PERM_B32"). LLVM finds this instruction for few
     // shuffles.
     Value selector = word(0x04000400 + first + ((first + 1) << 16));
-    return callIntrinsic("llvm.amdgcn.perm", b.getI32Type(), {upper, lower, selector});
+    return matrices.callIntrinsic("llvm.amdgcn.perm", b.getI32Type(), {upper, lower, selector});
   }
   Type bytes = VectorType::get({wordDepth}, b.getI8Type());
   auto asBytes = [&](Value value) -> Value { return LLVM::BitcastOp::create(b, loc, bytes, value); };
@@ -251,8 +254,9 @@ Value MatrixLinearKernel::decodeFloats(const BlockPanels &panels, ArrayRef<Value
     for (int64_t i = 0; i != wordDepth; ++i)
       elements.push_back(vector::ExtractOp::create(b, loc, values, i));
   }
-  Value wide = vector::FromElementsOp::create(b, loc, VectorType::get({chunkElements()}, b.getF32Type()), elements);
-  return arith::TruncFOp::create(b, loc, vectorOf(elementType(), chunkElements()), wide);
+  Value wide =
+      vector::FromElementsOp::create(b, loc, VectorType::get({matrices.chunkElements()}, b.getF32Type()), elements);
+  return arith::TruncFOp::create(b, loc, vectorOf(matrices.elementType(), matrices.chunkElements()), wide);
 }
 
 void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit,
@@ -266,7 +270,7 @@ void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &
   for (int64_t block = 0; block != blocksOfUnit(panels); ++block)
     scales.push_back(areE4M3() ? std::pair(floatConstant(factor, b.getF32Type(), 1), Value())
                                : scalesOfUnit(panels, ofBlocks, loaded, block, factor));
-  int64_t wordsOfChunk = chunkElements() / wordDepth, chunksOfUnit = BlockPanels::words / wordsOfChunk;
+  int64_t wordsOfChunk = matrices.chunkElements() / wordDepth, chunksOfUnit = BlockPanels::words / wordsOfChunk;
   for (int64_t chunk = 0; chunk != chunksOfUnit; ++chunk) {
     auto [scale, minimum] = scales[size_t(chunk * blocksOfUnit(panels) / chunksOfUnit)];
     SmallVector<Value> words;
@@ -283,18 +287,19 @@ void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &
 FailureOr<SmallVector<Value>> MatrixLinearKernel::multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow,
                                                                Value firstColumn, TileRange range) {
   if (quantized)
-    return multiply(tiles, quantizedFactor(rows), panelsFactor(tiles, *panelsOf(root.getWeight()), firstColumn),
-                    firstRow, firstColumn, constant(quantized->paddedDepth()), range);
-  auto ofInput = [&](Value row, Value k) { return indicesAt(root.getInput(), row, k); };
+    return matrices.multiply(tiles, quantizedFactor(rows),
+                             panelsFactor(tiles, *weights.panelsOf(root.getWeight()), firstColumn), firstRow,
+                             firstColumn, constant(quantized->paddedDepth()), range);
+  auto ofInput = [&](Value row, Value k) { return linear.indicesAt(root.getInput(), row, k); };
   auto ofWeight = [&](Value row, Value k) { return Indices{{row}, {k, true}}; };
   Factor input = factorOf(root.getInput(), rows, /*isRagged=*/true, ofInput);
   // A tile's depth is a step of panels, but for elements of 32 bits.
-  std::optional<BlockPanels> panels = panelsOf(root.getWeight());
-  bool areSteps = panels && tiles.chunks * chunkElements() % BlockPanels::stepDepth == 0;
-  Factor weight = areSteps
-                      ? panelsFactor(tiles, *panels, firstColumn)
-                      : factorOf(root.getWeight(), constant(features()), features() % tiles.columns != 0, ofWeight);
-  return multiply(tiles, input, weight, firstRow, firstColumn, constant(depth()), range);
+  std::optional<BlockPanels> panels = weights.panelsOf(root.getWeight());
+  bool areSteps = panels && tiles.chunks * matrices.chunkElements() % BlockPanels::stepDepth == 0;
+  Factor weight = areSteps ? panelsFactor(tiles, *panels, firstColumn)
+                           : factorOf(root.getWeight(), constant(linear.features()),
+                                      linear.features() % tiles.columns != 0, ofWeight);
+  return matrices.multiply(tiles, input, weight, firstRow, firstColumn, constant(linear.depth()), range);
 }
 
 } // namespace intarsia::gpu

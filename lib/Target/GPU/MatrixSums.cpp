@@ -20,23 +20,23 @@ static constexpr int64_t sumsPadding = 4;
 void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t stride) {
   Type f32 = b.getF32Type();
   if (hasScalarSums()) {
-    Value row = div(lane, constant(4)), column = mul(rem(lane, constant(4)), constant(2));
+    Value row = div(function.lane, constant(4)), column = mul(rem(function.lane, constant(4)), constant(2));
     Value ofLane = add(mul(row, constant(stride)), column);
     for (int64_t i = 0; i != 8; i += 2) {
       Value pair = vector::FromElementsOp::create(b, loc, VectorType::get({2}, f32), sums.slice(i, 2));
       Value at = add(ofLane, constant((i % 4 / 2) * 8 * stride + (i / 4) * 8));
-      LLVM::StoreOp::create(b, loc, pair, offsetPointer(pointer, at, f32), 8);
+      LLVM::StoreOp::create(b, loc, pair, memory.at(pointer, at, f32), 8);
     }
     return;
   }
   int64_t ofLane = cast<VectorType>(sums[0].getType()).getDimSize(0);
-  Value group = div(lane, constant(fragmentRows)), column = rem(lane, constant(fragmentRows));
+  Value group = div(function.lane, constant(fragmentRows)), column = rem(function.lane, constant(fragmentRows));
   bool alternates = instruction.family == MatrixFamily::WmmaRdna3;
   Value firstRow = alternates ? group : mul(group, constant(ofLane));
   Value begin = add(mul(firstRow, constant(stride)), column);
   for (int64_t i = 0; i != ofLane; ++i)
     LLVM::StoreOp::create(b, loc, vector::ExtractOp::create(b, loc, sums[0], i),
-                          offsetPointer(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
+                          memory.at(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
 }
 
 int64_t MatrixEmitter::windowBytes(int64_t rows, int64_t columns) { return rows * (columns + sumsPadding) * 4; }
@@ -51,8 +51,8 @@ LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value>
     while (slab > fragmentRows && bytes() * tiles.warps() > sharedBytesOf(tiles))
       slab /= 2;
     assert(bytes() * tiles.warps() <= sharedBytesOf(tiles) && "tiles are at least as large as rows of sums");
-    emitBlockBarrier();
-    window = {offsetPointer(shared, mul(warp, constant(bytes())), b.getI8Type()), slab, tiles.warpColumns};
+    function.emitBlockBarrier();
+    window = {memory.at(shared, mul(function.warp, constant(bytes())), b.getI8Type()), slab, tiles.warpColumns};
   }
   int64_t stride = window->columns + sumsPadding, fragments = tiles.warpColumns / fragmentRows;
   Type f32 = b.getF32Type();
@@ -62,17 +62,17 @@ LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value>
   for (int64_t begin = 0; begin != tiles.warpRows; begin += window->rows)
     for (int64_t left = 0; left != tiles.warpColumns; left += window->columns) {
       if (begin != 0 || left != 0)
-        emitWarpBarrier();
+        function.emitWarpBarrier();
       for (int64_t i = 0; i != window->rows / fragmentRows; ++i)
         for (int64_t j = 0; j != window->columns / fragmentRows; ++j) {
           int64_t tile = (begin / fragmentRows + i) * fragments + left / fragmentRows + j;
           storeFragment(sums.slice(tile * valuesOfTile(), valuesOfTile()),
-                        offsetPointer(window->pointer, constant((i * stride + j) * fragmentRows), f32), stride);
+                        memory.at(window->pointer, constant((i * stride + j) * fragmentRows), f32), stride);
         }
-      emitWarpBarrier();
+      function.emitWarpBarrier();
       Value firstOfRows = add(columnOfWarp, constant(left));
-      LogicalResult stored =
-          forLoop(lane, constant(window->rows * vectorsOfRow), constant(architecture.warpSize), [&](Value number) {
+      LogicalResult stored = forLoop(
+          function.lane, constant(window->rows * vectorsOfRow), constant(architecture.warpSize), [&](Value number) {
             Value rowOfSlab = div(number, constant(vectorsOfRow));
             Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
             Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
@@ -81,7 +81,7 @@ LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value>
             return ifThen(isInside, [&] {
               Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
               SumsFn read = [&](Value at, int64_t count) -> Value {
-                Value pointer = offsetPointer(window->pointer, at == column ? first : add(first, sub(at, column)), f32);
+                Value pointer = memory.at(window->pointer, at == column ? first : add(first, sub(at, column)), f32);
                 return LLVM::LoadOp::create(b, loc, vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
               };
               return store(row, column, width, read);

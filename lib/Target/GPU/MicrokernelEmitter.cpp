@@ -55,7 +55,7 @@ bool MicrokernelEmitter::isReadable(Value tensor) {
 
 bool MicrokernelEmitter::yieldsOnly(rt::KernelOp kernel, Operation *root) {
   Operation *yield = kernel.getBody().front().getTerminator();
-  return yield->getNumOperands() == 1 && stripReshapes(yield->getOperand(0)) == root->getResult(0);
+  return yield->getNumOperands() == 1 && kernel::KernelBody::stripReshapes(yield->getOperand(0)) == root->getResult(0);
 }
 
 int64_t MicrokernelEmitter::kindOf(Type element) {
@@ -79,65 +79,65 @@ LogicalResult MicrokernelEmitter::prepare(Value tensor) {
   if (isView(tensor) || prepared.contains(tensor))
     return success();
   Type f32 = b.getF32Type();
-  ArrayRef<AffineExpr> extents = sizes.of(tensor);
-  AffineExpr offset = prepared[tensor] = reserve(productExpression(extents) * 4);
+  ArrayRef<AffineExpr> extents = function.sizes.of(tensor);
+  AffineExpr offset = prepared[tensor] = function.reserve(function.productExpression(extents) * 4);
   ArrayRef<AffineExpr> leading = extents.drop_back();
-  AffineExpr rows = productExpression(leading);
-  beginLaunch(threadsOfPrologue, rows.ceilDiv(threadsOfPrologue / architecture.warpSize));
-  Value row = add(mul(block, constant(warpsOfBlock)), warp);
-  LogicalResult emitted = ifThen(less(row, size(rows)), [&]() -> LogicalResult {
-    Value to = offsetPointer(kernelScratch(offset), mul(row, size(extents.back())), f32);
-    SmallVector<Value> prefix = delinearize(row, leading);
-    return vectorLoop(size(extents.back()), [&](Value i, int64_t width) -> LogicalResult {
+  AffineExpr rows = function.productExpression(leading);
+  function.beginLaunch(threadsOfPrologue, rows.ceilDiv(threadsOfPrologue / architecture.warpSize));
+  Value row = add(mul(function.block, constant(function.warpsOfBlock)), function.warp);
+  LogicalResult emitted = ifThen(less(row, function.size(rows)), [&]() -> LogicalResult {
+    Value to = memory.at(function.kernelScratch(offset), mul(row, function.size(extents.back())), f32);
+    SmallVector<Value> prefix = function.delinearize(row, leading);
+    return vectorLoop(function.size(extents.back()), [&](Value i, int64_t width) -> LogicalResult {
       Indices at;
       for (Value index : prefix)
         at.push_back({index});
       at.push_back({i, true});
-      Element element = evaluate(tensor, at, width);
+      Element element = tensors.evaluate(tensor, at, width);
       if (failed(element))
         return failure();
       Value x = *element;
       if (getElementTypeOrSelf(x.getType()).isInteger(1))
         x = arith::SelectOp::create(b, loc, x, floatConstant(0.0, f32, width),
                                     floatConstant(-std::numeric_limits<double>::infinity(), f32, width));
-      storeAt(x, to, i, f32, width);
+      memory.store(x, to, i, f32, width);
       return success();
     });
   });
-  endLaunch();
+  function.endLaunch();
   return emitted;
 }
 
 void MicrokernelEmitter::pushNull() {
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(prologueEnd);
+  b.setInsertionPoint(code->prologueEnd);
   arguments.push_back(LLVM::ZeroOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), globalSpace)));
 }
 
-void MicrokernelEmitter::pushScratch(AffineExpr offset) { push(kernelScratch(offset)); }
+void MicrokernelEmitter::pushScratch(AffineExpr offset) { push(function.kernelScratch(offset)); }
 
 LogicalResult MicrokernelEmitter::pushPointer(Value tensor) {
-  std::optional<Storage> storage = view(tensor);
+  std::optional<Storage> storage = tensors.view(tensor);
   if (!storage)
-    return unsupported(kernel, "an operand of its root is computed in it");
+    return function.refuse(kernel, "an operand of its root is computed in it");
   push(storage->pointer);
   push(kindOf(storage->elementType));
   return success();
 }
 
 LogicalResult MicrokernelEmitter::pushStrided(Value tensor, bool broadcasts) {
-  ArrayRef<AffineExpr> extents = sizes.of(tensor);
+  ArrayRef<AffineExpr> extents = function.sizes.of(tensor);
   AffineExpr one = getAffineConstantExpr(1, b.getContext());
   SmallVector<Value> strides;
   if (auto found = prepared.find(tensor); found != prepared.end()) {
     pushScratch(found->second);
     push(ElementKind::F32);
     for (unsigned d = 0; d != extents.size(); ++d)
-      strides.push_back(product(extents.drop_front(d + 1)));
+      strides.push_back(function.product(extents.drop_front(d + 1)));
   } else {
-    std::optional<Storage> storage = view(tensor);
+    std::optional<Storage> storage = tensors.view(tensor);
     if (!storage)
-      return unsupported(kernel, "an operand of its root is no view of an argument");
+      return function.refuse(kernel, "an operand of its root is no view of an argument");
     push(storage->pointer);
     push(kindOf(storage->elementType));
     strides = storage->strides;
@@ -148,13 +148,13 @@ LogicalResult MicrokernelEmitter::pushStrided(Value tensor, bool broadcasts) {
 }
 
 void MicrokernelEmitter::pushOutput() {
-  push(outputs.front().pointer);
-  push(kindOf(outputs.front().elementType));
+  push(function.outputs.front().pointer);
+  push(kindOf(function.outputs.front().elementType));
 }
 
 void MicrokernelEmitter::call(StringRef microkernel, int32_t leastBlocks) {
-  callFunction(microkernel, arguments);
-  planRegistersFor(leastBlocks);
+  function.callFunction(microkernel, arguments);
+  function.planRegistersFor(leastBlocks);
   arguments.clear();
 }
 

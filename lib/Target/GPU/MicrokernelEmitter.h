@@ -7,16 +7,16 @@
 #ifndef INTARSIA_LIB_TARGET_GPU_MICROKERNELEMITTER_H
 #define INTARSIA_LIB_TARGET_GPU_MICROKERNELEMITTER_H
 
-#include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/KernelEmitter.h"
 #include "lib/Target/GPU/Microkernels/ElementKind.h"
 
 namespace intarsia::gpu {
 
 /// The base of kernels around one call of a microkernel in each launch. Operands that the kernel computes itself are
 /// computed first, in launches of their own.
-class MicrokernelEmitter : public FunctionEmitter {
+class MicrokernelEmitter : public KernelEmitter {
 public:
-  using FunctionEmitter::FunctionEmitter;
+  using KernelEmitter::KernelEmitter;
 
   /// Returns true if microkernels can read a tensor: it is an argument of the kernel seen through slices and reshapes,
   /// or its elements are computed one by one.

@@ -32,12 +32,12 @@ Value TiledLinear::word(int64_t value) {
 
 SmallVector<TiledLinear::Unit> TiledLinear::unitsOf(const MatrixTiles &tiles, int64_t rows, Value firstRow, Value end) {
   int64_t threads = tiles.warps() * architecture.warpSize;
-  int64_t all = rows * (tiles.chunks * chunkElements() / stepDepth);
+  int64_t all = rows * (tiles.chunks * matrices.chunkElements() / stepDepth);
   SmallVector<Unit> units;
   // Neighbouring threads have neighbouring rows: what they read of a line of panels are neighbouring words.
   for (int64_t first = 0; first < all; first += threads) {
     // Threads that have none do what the first ones do.
-    Value number = add(all < threads ? rem(thread, constant(all)) : thread, constant(first));
+    Value number = add(all < threads ? rem(function.thread, constant(all)) : function.thread, constant(first));
     Unit unit;
     unit.row = rem(number, constant(rows));
     unit.step = div(number, constant(rows));
@@ -50,14 +50,14 @@ SmallVector<TiledLinear::Unit> TiledLinear::unitsOf(const MatrixTiles &tiles, in
 
 SmallVector<TiledLinear::Unit> TiledLinear::unitsOfWeight(const MatrixTiles &tiles, const BlockPanels &panels,
                                                           Value firstColumn) {
-  SmallVector<Unit> units = unitsOf(tiles, tiles.columns, firstColumn, constant(features()));
+  SmallVector<Unit> units = unitsOf(tiles, tiles.columns, firstColumn, constant(linear.features()));
   for (Unit &unit : units) {
     Value index = div(unit.ofMatrix, constant(BlockPanels::rows));
     unit.panel =
-        offsetPointer(storage[root.getWeight()].pointer, mul(index, constant(panels.panelBytes())), b.getI8Type());
+        memory.at(function.storage[root.getWeight()].pointer, mul(index, constant(panels.panelBytes())), b.getI8Type());
     Type type = panels.block ? b.getF32Type() : nn::scaleType(panels.scale, b.getContext());
     if (panels.headBytes)
-      unit.head = loadAt(unit.panel, rem(unit.ofMatrix, constant(BlockPanels::rows)), type, 1);
+      unit.head = memory.load(unit.panel, rem(unit.ofMatrix, constant(BlockPanels::rows)), type, 1);
   }
   return units;
 }
@@ -68,19 +68,19 @@ void TiledLinear::loadUnit(const BlockPanels &panels, const Unit &unit, Value k,
   Value step = min(add(div(k, constant(stepDepth)), unit.step), constant(panels.steps() - 1));
   int64_t stepsOfUnit = panels.unitDepth / stepDepth;
   Value begin = add(constant(panels.headBytes), mul(div(step, constant(stepsOfUnit)), constant(panels.unitBytes)));
-  Value unitBegin = offsetPointer(unit.panel, begin, i8), stepOfUnit = rem(step, constant(stepsOfUnit));
+  Value unitBegin = memory.at(unit.panel, begin, i8), stepOfUnit = rem(step, constant(stepsOfUnit));
   Value inPanel = rem(unit.ofMatrix, constant(BlockPanels::rows));
   Value offset = add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes())));
   offset = add(offset, mul(div(inPanel, constant(BlockPanels::lineRows)), constant(panels.stepBytes() / 2)));
   offset = add(offset, mul(rem(inPanel, constant(BlockPanels::lineRows)), constant(wordBytes)));
   for (int64_t line = 0; line != linesOf(panels); ++line) {
     Value ofLine = add(offset, constant(line * wordBytes * BlockPanels::lineRows));
-    loaded.push_back(LLVM::LoadOp::create(b, loc, b.getI32Type(), offsetPointer(unitBegin, ofLine, i8), wordBytes));
+    loaded.push_back(LLVM::LoadOp::create(b, loc, b.getI32Type(), memory.at(unitBegin, ofLine, i8), wordBytes));
   }
   for (int64_t block = 0; panels.block && block != blocksOfUnit(panels); ++block) {
     Value inUnit = add(mul(stepOfUnit, constant(stepDepth)), constant(block * panels.block));
-    llvm::append_range(loaded,
-                       loadScalesOfBlock(panels, unitBegin, div(inUnit, constant(panels.block)), inPanel, /*lanes=*/1));
+    llvm::append_range(loaded, weights.loadScalesOfBlock(panels, unitBegin, div(inUnit, constant(panels.block)),
+                                                         inPanel, /*lanes=*/1));
   }
 }
 
@@ -109,7 +109,8 @@ std::pair<Value, Value> TiledLinear::scalesOfUnit(const BlockPanels &panels, con
   if (panels.block) {
     ArrayRef<Value> stored = loaded.drop_front(size_t(linesOf(panels)));
     size_t ofBlock = stored.size() / size_t(blocksOfUnit(panels));
-    std::tie(scale, minimum) = decodeScales(panels, stored.slice(size_t(block) * ofBlock, ofBlock), /*lanes=*/1);
+    std::tie(scale, minimum) =
+        weights.decodeScales(panels, stored.slice(size_t(block) * ofBlock, ofBlock), /*lanes=*/1);
   }
   auto scaleBy = [&](Value by) { scale = scale ? arith::MulFOp::create(b, loc, scale, by).getResult() : by; };
   if (unit.head)
@@ -124,17 +125,16 @@ std::pair<Value, Value> TiledLinear::scalesOfUnit(const BlockPanels &panels, con
 Value TiledLinear::scaledByRows(const QuantizedRows &input, const BlockPanels &panels, Value sums, Value row,
                                 Value column, int64_t width) {
   Type f32 = b.getF32Type();
-  Value panel =
-      offsetPointer(storage[root.getWeight()].pointer,
-                    mul(div(column, constant(BlockPanels::rows)), constant(panels.panelBytes())), b.getI8Type());
-  Value ofColumns = loadAt(panel, rem(column, constant(BlockPanels::rows)), f32, width);
-  Value ofRow = loadAt(kernelScratch(input.scalesBegin()), row, f32, 1);
+  Value panel = memory.at(function.storage[root.getWeight()].pointer,
+                          mul(div(column, constant(BlockPanels::rows)), constant(panels.panelBytes())), b.getI8Type());
+  Value ofColumns = memory.load(panel, rem(column, constant(BlockPanels::rows)), f32, width);
+  Value ofRow = memory.load(function.kernelScratch(input.scalesBegin()), row, f32, 1);
   return arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, sums, splat(ofRow, width)), ofColumns);
 }
 
 Value TiledLinear::chunkPointer(const MatrixTiles &tiles, Value tile, Value row, Value chunk) {
-  Value position = add(mul(row, constant(tiles.chunks)), swizzled(row, chunk, tiles.chunks));
-  return offsetPointer(tile, mul(position, constant(chunkBytes)), b.getI8Type());
+  Value position = add(mul(row, constant(tiles.chunks)), matrices.swizzled(row, chunk, tiles.chunks));
+  return memory.at(tile, mul(position, constant(chunkBytes)), b.getI8Type());
 }
 
 } // namespace intarsia::gpu

@@ -12,10 +12,10 @@
 namespace intarsia::gpu {
 
 /// Quantizes rows to scratch: a warp a span of a row, or whole rows where something of them has to be known first.
-class QuantizeRowsKernel final : public FunctionEmitter {
+class QuantizeRowsKernel final : public KernelEmitter {
 public:
   QuantizeRowsKernel(rt::KernelOp kernel, const QuantizedRows &quantized, const Architecture &architecture)
-      : FunctionEmitter(kernel, architecture), quantized(quantized), input(this->quantized.quantize.getInput()),
+      : KernelEmitter(kernel, architecture), quantized(quantized), input(this->quantized.quantize.getInput()),
         width(areBlocks(quantized) ? wordFeatures : BlockPanels::superBlock / architecture.warpSize) {}
 
 private:
@@ -30,7 +30,7 @@ private:
   /// Returns features that a warp quantizes at a time: at least the longest block.
   int64_t span() const { return width * architecture.warpSize; }
   /// Returns this lane's first feature of a span.
-  mlir::Value featureOf(mlir::Value begin) { return add(begin, mul(lane, constant(width))); }
+  mlir::Value featureOf(mlir::Value begin) { return add(begin, mul(function.lane, constant(width))); }
   /// Returns this lane's elements from feature `k` on; those behind the last feature are zeros.
   Element elementsAt(const RowScope &row, mlir::Value k);
   /// Returns the sum, or the maximum, of integers of neighbouring lanes.
@@ -51,6 +51,7 @@ private:
     return splat(mlir::arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), count);
   }
 
+  RowEmitter rowEmitter{function, tensors};
   QuantizedRows quantized;
   mlir::Value input;
   int64_t width; ///< features of a lane

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/QuantizeRowsKernel.h"
 
 #include "dialects/Nn/MixedBlocks.h"
@@ -96,28 +97,28 @@ LogicalResult QuantizeRowsKernel::run() {
   bool takesRows = quantized.hasRowScales || hasRowStatistics();
   int64_t spans = llvm::divideCeil(quantized.paddedDepth(), span()), warps = threadsOfBlock / architecture.warpSize;
   AffineExpr items = takesRows ? quantized.rows : quantized.rows * spans;
-  beginLaunch(threadsOfBlock, items.ceilDiv(warps));
-  setLaunchScratch(quantized.bytes());
-  Value item = add(mul(block, constant(warps)), warp);
-  ArrayRef<AffineExpr> leading = ArrayRef<AffineExpr>(sizes.of(input)).drop_back();
-  LogicalResult emitted = ifThen(less(item, size(items)), [&] {
-    RowScope row = makeRow(takesRows ? item : div(item, constant(spans)), leading);
-    currentRow = &row;
-    auto savedBound = bound;
+  function.beginLaunch(threadsOfBlock, items.ceilDiv(warps));
+  function.setLaunchScratch(quantized.bytes());
+  Value item = add(mul(function.block, constant(warps)), function.warp);
+  ArrayRef<AffineExpr> leading = ArrayRef<AffineExpr>(function.sizes.of(input)).drop_back();
+  LogicalResult emitted = ifThen(less(item, function.size(items)), [&] {
+    RowScope row = tensors.makeRow(takesRows ? item : div(item, constant(spans)), leading);
+    tensors.currentRow = &row;
+    auto savedBound = tensors.bound;
     auto quantizePart = [&](Value begin) {
       return quantized.values == Values::Integers ? quantizeSpan(row, begin) : quantizeBlocks(row, begin, nullptr);
     };
     LogicalResult done = success();
     if (!takesRows)
       done = quantizePart(mul(rem(item, constant(spans)), constant(span())));
-    else if (succeeded(done = prepareRow(row, {input})))
+    else if (succeeded(done = rowEmitter.prepareRow(row, {input})))
       done = quantized.hasRowScales ? quantizeRow(row, spans)
                                     : forLoop(constant(0), constant(spans * span()), constant(span()), quantizePart);
-    bound = savedBound;
-    currentRow = nullptr;
+    tensors.bound = savedBound;
+    tensors.currentRow = nullptr;
     return done;
   });
-  endLaunch();
+  function.endLaunch();
   return emitted;
 }
 
@@ -128,7 +129,7 @@ Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
     for (Value prefix : row.prefix)
       indices.push_back({prefix});
     indices.push_back({at, true});
-    return evaluate(input, indices, count);
+    return tensors.evaluate(input, indices, count);
   };
   Value channels = quantized.quantize.getChannels();
   auto read = [&](Value at, int64_t count) -> Element {
@@ -136,7 +137,7 @@ Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
       return readAsComputed(at, count);
     SmallVector<Value> each;
     for (int64_t i = 0; i != count; ++i) {
-      Value channel = loadAt(view(channels)->pointer, add(at, constant(i)), b.getI32Type(), 1);
+      Value channel = memory.load(tensors.view(channels)->pointer, add(at, constant(i)), b.getI32Type(), 1);
       Element one = readAsComputed(arith::ExtSIOp::create(b, loc, b.getI64Type(), channel), 1);
       if (failed(one) || count == 1)
         return one;
@@ -145,7 +146,7 @@ Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
     return vector::FromElementsOp::create(b, loc, VectorType::get({count}, f32), each).getResult();
   };
   auto readInside = [&](Value at, int64_t count) {
-    return choose(
+    return tensors.choose(
         less(at, constant(quantized.depth)), vectorOf(f32, count), [&] { return read(at, count); },
         [&] { return Element(floatConstant(0.0, f32, count)); });
   };
@@ -177,7 +178,7 @@ Value QuantizeRowsKernel::combine(Value value, int64_t lanes, bool maximum) {
 LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin) {
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value k = featureOf(begin);
-  Element elements = alone([&] { return elementsAt(row, k); });
+  Element elements = function.alone([&] { return elementsAt(row, k); });
   if (failed(elements))
     return failure();
   // NaN is larger than infinity, which is larger than all others: the scale gets it.
@@ -210,14 +211,14 @@ LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin)
   Value number = row.flat;
   ifThen(less(k, constant(quantized.paddedDepth())), [&] {
     Value to = add(mul(number, constant(quantized.paddedDepth())), k);
-    storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, width), values),
-            kernelScratch(getAffineConstantExpr(0, b.getContext())), to, i8, width);
+    memory.store(arith::TruncIOp::create(b, loc, vectorOf(i8, width), values),
+                 function.kernelScratch(getAffineConstantExpr(0, b.getContext())), to, i8, width);
     Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rem(k, constant(stepDepth)), constant(0));
     ifThen(isFirst, [&] {
       Value step = add(mul(number, constant(quantized.steps())), div(k, constant(stepDepth)));
-      storeAt(scale, kernelScratch(quantized.scalesBegin()), step, f32, 1);
+      memory.store(scale, function.kernelScratch(quantized.scalesBegin()), step, f32, 1);
       if (sum)
-        storeAt(sum, kernelScratch(quantized.sumsBegin()), step, f32, 1);
+        memory.store(sum, function.kernelScratch(quantized.sumsBegin()), step, f32, 1);
     });
   });
   return success();
@@ -229,7 +230,7 @@ FailureOr<Value> QuantizeRowsKernel::largestOfRow(const RowScope &row, int64_t s
   using Next = FailureOr<SmallVector<Value>>;
   Next magnitudes = forLoop(constant(0), constant(spans * span()), constant(span()),
                             SmallVector<Value>{integers(0, width)}, [&](Value begin, ValueRange running) -> Next {
-                              Element elements = alone([&] { return elementsAt(row, featureOf(begin)); });
+                              Element elements = function.alone([&] { return elementsAt(row, featureOf(begin)); });
                               if (failed(elements))
                                 return failure();
                               Value bits = vector::BitCastOp::create(b, loc, ofLane, *elements);
@@ -256,13 +257,14 @@ LogicalResult QuantizeRowsKernel::quantizeRow(const RowScope &row, int64_t spans
     scale = scaleE4M3(*largest);
     stored = loop([&](Value begin) { return quantizeToE4M3(row, begin, scale); });
   } else {
-    scale = rowScaleE2M1(*largest);
+    scale = memory.rowScaleE2M1(*largest);
     stored = loop([&](Value begin) { return quantizeBlocks(row, begin, scale); });
   }
   if (failed(stored))
     return failure();
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
-  ifThen(isFirst, [&] { storeAt(scale, kernelScratch(quantized.scalesBegin()), row.flat, b.getF32Type(), 1); });
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
+  ifThen(isFirst,
+         [&] { memory.store(scale, function.kernelScratch(quantized.scalesBegin()), row.flat, b.getF32Type(), 1); });
   return success();
 }
 
@@ -283,10 +285,10 @@ LogicalResult QuantizeRowsKernel::quantizeToE4M3(const RowScope &row, Value begi
   Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), scale);
   bool hasNegativeZero = !findMatrixInstruction(architecture, MatrixElement::E4M3FNUZ);
   Value k = featureOf(begin);
-  Element elements = alone([&] { return elementsAt(row, k); });
+  Element elements = function.alone([&] { return elementsAt(row, k); });
   if (failed(elements))
     return failure();
-  Value bytes = narrowE4M3(arith::DivFOp::create(b, loc, *elements, splat(divisor, width)), width);
+  Value bytes = memory.narrowE4M3(arith::DivFOp::create(b, loc, *elements, splat(divisor, width)), width);
   if (!hasNegativeZero) {
     auto byte = [&](int64_t value) {
       return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(int8_t(value))), width);
@@ -295,8 +297,8 @@ LogicalResult QuantizeRowsKernel::quantizeToE4M3(const RowScope &row, Value begi
     bytes = arith::SelectOp::create(b, loc, isNegativeZero, byte(0), bytes);
   }
   return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
-    storeAt(bytes, kernelScratch(getAffineConstantExpr(0, b.getContext())),
-            add(mul(row.flat, constant(quantized.paddedDepth())), k), i8, width);
+    memory.store(bytes, function.kernelScratch(getAffineConstantExpr(0, b.getContext())),
+                 add(mul(row.flat, constant(quantized.paddedDepth())), k), i8, width);
     return success();
   });
 }
@@ -304,7 +306,7 @@ LogicalResult QuantizeRowsKernel::quantizeToE4M3(const RowScope &row, Value begi
 LogicalResult QuantizeRowsKernel::quantizeBlocks(const RowScope &row, Value begin, Value ofRow) {
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   Value k = featureOf(begin);
-  Element elements = alone([&] { return elementsAt(row, k); });
+  Element elements = function.alone([&] { return elementsAt(row, k); });
   if (failed(elements))
     return failure();
   // NaN is larger than infinity, which is larger than all others: the scale gets it.
@@ -312,17 +314,17 @@ LogicalResult QuantizeRowsKernel::quantizeBlocks(const RowScope &row, Value begi
   magnitudes = arith::AndIOp::create(b, loc, magnitudes, integers(0x7fffffff, width));
   Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, magnitudes);
   largest = combine(largest, quantized.block / width, /*maximum=*/true);
-  BlockScale scale = scaleE2M1(arith::BitcastOp::create(b, loc, f32, largest), ofRow);
-  Value ratios = quotient(*elements, scale.whole, width);
-  Value values = kernelScratch(getAffineConstantExpr(0, b.getContext()));
+  MemoryEmitter::BlockScale scale = memory.scaleE2M1(arith::BitcastOp::create(b, loc, f32, largest), ofRow);
+  Value ratios = memory.quotient(*elements, scale.whole, width);
+  Value values = function.kernelScratch(getAffineConstantExpr(0, b.getContext()));
   Value first = add(mul(row.flat, constant(quantized.paddedDepth())), k);
   if (quantized.values == QuantizedRows::Values::Dequantized) {
-    Value exact = arith::MulFOp::create(b, loc, roundE2M1(ratios, width), splat(scale.stored, width));
+    Value exact = arith::MulFOp::create(b, loc, memory.roundE2M1(ratios, width), splat(scale.stored, width));
     return ifThen(less(k, constant(quantized.paddedDepth())),
-                  [&] { return storeAt(exact, values, first, quantized.type, width), success(); });
+                  [&] { return memory.store(exact, values, first, quantized.type, width), success(); });
   }
   // Two features of a word share a byte.
-  Value patterns = narrowE2M1(ratios, width);
+  Value patterns = memory.narrowE2M1(ratios, width);
   auto half = [&](int64_t from) -> Value {
     return vector::ExtractStridedSliceOp::create(b, loc, patterns, ArrayRef<int64_t>{from}, {width / 2}, {1});
   };
@@ -330,11 +332,11 @@ LogicalResult QuantizeRowsKernel::quantizeBlocks(const RowScope &row, Value begi
       arith::OrIOp::create(b, loc, half(0), arith::ShLIOp::create(b, loc, half(width / 2), integers(4, width / 2)));
   bytes = arith::TruncIOp::create(b, loc, vectorOf(i8, width / 2), bytes);
   return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
-    storeAt(bytes, values, div(first, constant(2)), i8, width / 2);
+    memory.store(bytes, values, div(first, constant(2)), i8, width / 2);
     Value inBlock = rem(k, constant(quantized.block));
     return ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, inBlock, constant(0)).getResult(), [&] {
       Value number = add(mul(row.flat, constant(quantized.blocks())), div(k, constant(quantized.block)));
-      storeAt(scale.pattern, kernelScratch(quantized.blocksBegin()), number, i8, 1);
+      memory.store(scale.pattern, function.kernelScratch(quantized.blocksBegin()), number, i8, 1);
       return success();
     });
   });

@@ -18,6 +18,7 @@
 #define INTARSIA_LIB_TARGET_GPU_QUANTIZEDROWS_H
 
 #include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/KernelRoots.h"
 
 namespace intarsia::gpu {
 

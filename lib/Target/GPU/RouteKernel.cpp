@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/VectorMath.h"
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -19,10 +20,10 @@ constexpr int64_t largestKey = std::numeric_limits<int32_t>::max(), leastKey = s
 
 /// A warp routes a token. Keys are integers that compare as logits do, NaN the largest; one that was chosen becomes the
 /// least, which no logit has.
-class RouteKernel final : public FunctionEmitter {
+class RouteKernel final : public KernelEmitter {
 public:
   RouteKernel(rt::KernelOp kernel, nn::RouteOp root, const Architecture &architecture)
-      : FunctionEmitter(kernel, architecture), root(root),
+      : KernelEmitter(kernel, architecture), root(root),
         experts(cast<RankedTensorType>(root.getLogits().getType()).getDimSize(1)), topK(root.getTopK()) {}
 
 private:
@@ -52,37 +53,37 @@ bool hasRouteKernel(rt::KernelOp kernel, nn::RouteOp root) {
 }
 
 LogicalResult RouteKernel::run() {
-  AffineExpr tokens = sizes.of(root.getLogits())[0];
-  beginLaunch(threadsOfBlock, tokens.ceilDiv(threadsOfBlock / architecture.warpSize));
-  auto room = [&](int64_t elements) { return scratch(getAffineConstantExpr(elements * 4, b.getContext())); };
+  AffineExpr tokens = function.sizes.of(root.getLogits())[0];
+  function.beginLaunch(threadsOfBlock, tokens.ceilDiv(threadsOfBlock / architecture.warpSize));
+  auto room = [&](int64_t elements) { return function.scratch(getAffineConstantExpr(elements * 4, b.getContext())); };
   keys = room(experts);
   logits = room(experts);
   chosen = room(topK);
-  Value token = add(mul(block, constant(warpsOfBlock)), warp);
-  LogicalResult emitted = ifThen(less(token, size(tokens)), [&]() -> LogicalResult {
+  Value token = add(mul(function.block, constant(function.warpsOfBlock)), function.warp);
+  LogicalResult emitted = ifThen(less(token, function.size(tokens)), [&]() -> LogicalResult {
     if (failed(readLogits(token)))
       return failure();
     forLoop(constant(0), constant(topK), constant(1), [&](Value k) { takeLargest(token, k); });
     return storeWeights(token);
   });
-  endLaunch();
+  function.endLaunch();
   return emitted;
 }
 
 LogicalResult RouteKernel::readLogits(Value token) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   return vectorLoop(constant(experts), [&](Value expert, int64_t width) -> LogicalResult {
-    Element logit = evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
+    Element logit = tensors.evaluate(root.getLogits(), {Index{token}, Index{expert, true}}, width);
     if (failed(logit))
       return failure();
-    storeAt(*logit, logits, expert, f32, width);
+    memory.store(*logit, logits, expert, f32, width);
     // Adding zero makes -0 equal to 0. The larger a negative float's magnitude, the larger are its bits.
     Value sum = arith::AddFOp::create(b, loc, *logit, floatConstant(0.0, f32, width));
     Value bits = arith::BitcastOp::create(b, loc, vectorOf(i32, width), sum);
     Value sign = arith::ShRSIOp::create(b, loc, bits, integers(31, width));
     Value key = arith::XOrIOp::create(b, loc, bits, arith::AndIOp::create(b, loc, sign, integers(largestKey, width)));
     Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, *logit, *logit);
-    storeAt(arith::SelectOp::create(b, loc, isNan, integers(largestKey, width), key), keys, expert, i32, width);
+    memory.store(arith::SelectOp::create(b, loc, isNan, integers(largestKey, width), key), keys, expert, i32, width);
     return success();
   });
 }
@@ -108,36 +109,36 @@ Value RouteKernel::largestOfLanes(Value candidate) {
 void RouteKernel::takeLargest(Value token, Value k) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type(), i64 = b.getI64Type();
   // A key above what is the larger, the lower the expert's number is.
-  Value best = forLoop(lane, constant(experts), constant(architecture.warpSize),
+  Value best = forLoop(function.lane, constant(experts), constant(architecture.warpSize),
                        {constant(std::numeric_limits<int64_t>::min())}, [&](Value expert, ValueRange running) {
-                         Value key = arith::ExtSIOp::create(b, loc, i64, loadAt(keys, expert, i32, 1));
+                         Value key = arith::ExtSIOp::create(b, loc, i64, memory.load(keys, expert, i32, 1));
                          Value high = arith::ShLIOp::create(b, loc, key, constant(32));
                          Value candidate = arith::OrIOp::create(b, loc, high, sub(constant(largestKey), expert));
                          return SmallVector<Value>{max(running[0], candidate)};
                        })[0];
   best = arith::AndIOp::create(b, loc, largestOfLanes(best), constant(largestKey));
   Value expert = sub(constant(largestKey), best);
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
   ifThen(isFirst, [&] {
-    storeAt(loadAt(logits, expert, f32, 1), chosen, k, f32, 1);
-    storeAt(integers(leastKey, 1), keys, expert, i32, 1);
-    for (unsigned i = 0; i != outputs.size(); ++i)
-      if (yielded(i) == root.getIndices())
-        store(arith::TruncIOp::create(b, loc, i32, expert), outputs[i], {Index{token}, Index{k}}, 1);
+    memory.store(memory.load(logits, expert, f32, 1), chosen, k, f32, 1);
+    memory.store(integers(leastKey, 1), keys, expert, i32, 1);
+    for (unsigned i = 0; i != function.outputs.size(); ++i)
+      if (function.yielded(i) == root.getIndices())
+        tensors.store(arith::TruncIOp::create(b, loc, i32, expert), function.outputs[i], {Index{token}, Index{k}}, 1);
   });
-  emitWarpBarrier();
+  function.emitWarpBarrier();
 }
 
 /// Stores the softmax of the chosen logits, over themselves or over all.
 LogicalResult RouteKernel::storeWeights(Value token) {
   Type f32 = b.getF32Type();
-  Value maximum = loadAt(chosen, constant(0), f32, 1);
+  Value maximum = memory.load(chosen, constant(0), f32, 1);
   // Logits of -inf alone: subtracting 0 instead keeps their exponentials at zero.
   Value lowest = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
   Value isNone = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, lowest);
   Value shift = arith::SelectOp::create(b, loc, isNone, floatConstant(0.0, f32, 1), maximum);
   auto power = [&](Value from, Value i, int64_t width) {
-    Value logit = loadAt(from, i, f32, width);
+    Value logit = memory.load(from, i, f32, width);
     return kernel::emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, logit, splat(shift, width)));
   };
   bool normalize = root.getNormalize();
@@ -145,11 +146,11 @@ LogicalResult RouteKernel::storeWeights(Value token) {
                        [&](Value i, int64_t width) { return power(normalize ? chosen : logits, i, width); });
   Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
   total = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), total);
-  for (unsigned i = 0; i != outputs.size(); ++i)
-    if (yielded(i) == root.getWeights())
+  for (unsigned i = 0; i != function.outputs.size(); ++i)
+    if (function.yielded(i) == root.getWeights())
       vectorLoop(constant(topK), [&](Value k, int64_t width) {
         Value weight = arith::DivFOp::create(b, loc, power(chosen, k, width), splat(total, width));
-        store(weight, outputs[i], {Index{token}, Index{k, true}}, width);
+        tensors.store(weight, function.outputs[i], {Index{token}, Index{k, true}}, width);
       });
   return success();
 }

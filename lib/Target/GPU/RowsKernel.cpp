@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/KernelRoots.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -19,14 +20,16 @@ constexpr int64_t threadsOfBlock = 256;
 constexpr int32_t leastBlocks = 4;
 
 /// A warp computes a row of the results. Results whose rows are the same rows are computed by one function.
-class RowsKernel final : public FunctionEmitter {
+class RowsKernel final : public KernelEmitter {
 public:
-  using FunctionEmitter::FunctionEmitter;
+  using KernelEmitter::KernelEmitter;
 
 private:
   LogicalResult run() override;
   LogicalResult emitScalar(unsigned output);
   LogicalResult emitRows(ArrayRef<AffineExpr> leading, ArrayRef<unsigned> outputs);
+
+  RowEmitter rowEmitter{function, tensors};
 };
 } // namespace
 
@@ -37,7 +40,7 @@ Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture) {
 LogicalResult RowsKernel::run() {
   SmallVector<std::pair<Sizes, SmallVector<unsigned>>> parts;
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
-    ArrayRef<AffineExpr> extents = sizes.of(yielded(i));
+    ArrayRef<AffineExpr> extents = function.sizes.of(function.yielded(i));
     if (extents.empty()) {
       if (failed(emitScalar(i)))
         return failure();
@@ -57,23 +60,24 @@ LogicalResult RowsKernel::run() {
 }
 
 LogicalResult RowsKernel::emitScalar(unsigned output) {
-  beginLaunch(architecture.warpSize, getAffineConstantExpr(1, b.getContext()));
-  Element element = evaluate(yielded(output), {}, 1);
+  function.beginLaunch(architecture.warpSize, getAffineConstantExpr(1, b.getContext()));
+  Element element = tensors.evaluate(function.yielded(output), {}, 1);
   if (failed(element))
     return failure();
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
-  ifThen(isFirst, [&] { store(*element, outputs[output], {}, 1); });
-  endLaunch();
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
+  ifThen(isFirst, [&] { tensors.store(*element, function.outputs[output], {}, 1); });
+  function.endLaunch();
   return success();
 }
 
 LogicalResult RowsKernel::emitRows(ArrayRef<AffineExpr> leading, ArrayRef<unsigned> outputs) {
-  AffineExpr rows = productExpression(leading);
-  beginLaunch(threadsOfBlock, rows.ceilDiv(threadsOfBlock / architecture.warpSize));
-  planRegistersFor(leastBlocks);
-  Value row = add(mul(block, constant(warpsOfBlock)), warp);
-  LogicalResult emitted = ifThen(less(row, size(rows)), [&] { return emitRow(makeRow(row, leading), outputs); });
-  endLaunch();
+  AffineExpr rows = function.productExpression(leading);
+  function.beginLaunch(threadsOfBlock, rows.ceilDiv(threadsOfBlock / architecture.warpSize));
+  function.planRegistersFor(leastBlocks);
+  Value row = add(mul(function.block, constant(function.warpsOfBlock)), function.warp);
+  LogicalResult emitted = ifThen(less(row, function.size(rows)),
+                                 [&] { return rowEmitter.emitRow(tensors.makeRow(row, leading), outputs); });
+  function.endLaunch();
   return emitted;
 }
 

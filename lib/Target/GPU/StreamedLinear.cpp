@@ -23,20 +23,21 @@ static constexpr double leastSaving = 0.05;
 static constexpr int64_t threadsOfSum = 256, widestVector = 4;
 
 int64_t StreamedLinear::leastSteps(const MatrixTiles &tiles) const {
-  return llvm::divideCeil(leastDepthOfPart, tiles.chunks * chunkElements());
+  return llvm::divideCeil(leastDepthOfPart, tiles.chunks * tiled.matrices.chunkElements());
 }
 
 StreamedLinear::Times StreamedLinear::timesOf(const Product &product, int64_t rowTiles) {
   const MatrixTiles &tiles = product.tiles;
-  int64_t blocks = architecture.multiprocessors, steps = depthTiles(tiles);
+  int64_t blocks = architecture.multiprocessors, steps = tiled.depthTiles(tiles);
   int64_t all = rowTiles * product.columnTiles, waves = all / blocks, rest = all % blocks;
   auto timeOf = [&](int64_t tilesOfBlock, int64_t stepsOfBlock, int64_t partials) {
-    double depth = double(stepsOfBlock * tiles.chunks * chunkElements());
-    return microseconds(rowTiles * tiles.rows,
-                        {double(tiles.rows), double(tiles.columns), double(tilesOfBlock), depth, double(partials)});
+    double depth = double(stepsOfBlock * tiles.chunks * tiled.matrices.chunkElements());
+    return tiled.microseconds(rowTiles * tiles.rows, {double(tiles.rows), double(tiles.columns), double(tilesOfBlock),
+                                                      depth, double(partials)});
   };
   int64_t parts = 1, stepsOfPart = steps;
-  if (std::optional<Split> split = product.split ? splitOf(tiles, number(rowTiles)) : std::nullopt) {
+  if (std::optional<TiledLinear::Split> split =
+          product.split ? tiled.splitOf(tiles, tiled.number(rowTiles)) : std::nullopt) {
     parts = cast<AffineConstantExpr>(split->parts).getValue();
     stepsOfPart = cast<AffineConstantExpr>(split->tilesOfPart).getValue();
   }
@@ -58,10 +59,10 @@ StreamedLinear::Times StreamedLinear::timesOf(const Product &product, int64_t ro
   return times;
 }
 
-std::optional<TiledLinear::Stream> StreamedLinear::streamOf(const Product &product, RowRange rows) {
+std::optional<StreamedLinear::Stream> StreamedLinear::streamOf(const Product &product, RowRange rows) {
   const MatrixTiles &tiles = product.tiles;
-  int64_t blocks = architecture.multiprocessors, steps = depthTiles(tiles);
-  AffineExpr isUsed = number(0);
+  int64_t blocks = architecture.multiprocessors, steps = tiled.depthTiles(tiles);
+  AffineExpr isUsed = tiled.number(0);
   std::string why;
   std::optional<int64_t> begin;
   // Numbers of rows of tiles for which sharing is faster are few ranges: the rest of a wave grows from one to the next.
@@ -81,36 +82,36 @@ std::optional<TiledLinear::Stream> StreamedLinear::streamOf(const Product &produ
       begin.reset();
     }
   }
-  if (isUsed == number(0))
+  if (isUsed == tiled.number(0))
     return std::nullopt;
   AffineExpr all = product.rowTiles * product.columnTiles, rest = all % blocks;
-  AffineExpr share = (rest * steps).ceilDiv(blocks), least = number(leastSteps(tiles));
+  AffineExpr share = (rest * steps).ceilDiv(blocks), least = tiled.number(leastSteps(tiles));
   share = share + isAtMost(share, leastSteps(tiles) - 1) * (least - share);
   return Stream{all.floorDiv(blocks), rest, share, isUsed, why};
 }
 
 StreamedLinear::ShareOfBlock StreamedLinear::shareOfBlock(const Product &product) {
   const Stream &stream = *product.stream;
-  Value steps = constant(depthTiles(product.tiles)), share = size(stream.stepsOfBlock);
-  Value all = mul(size(stream.restTiles), steps), begin = min(mul(block, share), all);
+  Value steps = constant(tiled.depthTiles(product.tiles)), share = function.size(stream.stepsOfBlock);
+  Value all = mul(function.size(stream.restTiles), steps), begin = min(mul(function.block, share), all);
   Value end = min(add(begin, share), all);
-  return {size(stream.wholeWaves), sub(ceilDiv(end, steps), div(begin, steps)), begin, end};
+  return {function.size(stream.wholeWaves), sub(ceilDiv(end, steps), div(begin, steps)), begin, end};
 }
 
-TiledLinear::TileOfProduct StreamedLinear::tileOfShare(const Product &product, const ShareOfBlock &share, Value item,
-                                                       function_ref<TileOfProduct(Value number)> tileAt) {
-  Value blocks = constant(architecture.multiprocessors), steps = constant(depthTiles(product.tiles));
+StreamedLinear::TileOfProduct StreamedLinear::tileOfShare(const Product &product, const ShareOfBlock &share, Value item,
+                                                          function_ref<TileOfProduct(Value number)> tileAt) {
+  Value blocks = constant(architecture.multiprocessors), steps = constant(tiled.depthTiles(product.tiles));
   Value isWhole = less(item, share.waves);
   auto choose = [&](Value ofWhole, Value ofPart) -> Value {
     return arith::SelectOp::create(b, loc, isWhole, ofWhole, ofPart);
   };
   Value rest = add(div(share.begin, steps), sub(item, share.waves)), first = mul(rest, steps);
-  Value number = choose(add(block, mul(item, blocks)), add(mul(share.waves, blocks), rest));
+  Value number = choose(add(function.block, mul(item, blocks)), add(mul(share.waves, blocks), rest));
   TileOfProduct tile = tileAt(number);
   tile.range.begin = choose(constant(0), sub(max(share.begin, first), first));
   tile.range.end = choose(steps, min(sub(share.end, first), steps));
   tile.isPart = less(sub(tile.range.end, tile.range.begin), steps);
-  Value part = add(block, rest);
+  Value part = add(function.block, rest);
   tile.elementOfPart = [this, &product, tile, part](Value row, Value column) {
     return elementOfPart(product, part, sub(row, tile.firstRow), sub(column, tile.firstColumn));
   };
@@ -124,45 +125,45 @@ Value StreamedLinear::elementOfPart(const Product &product, Value part, Value ro
 
 void StreamedLinear::reserveParts(const Product &product) {
   AffineExpr parts = product.stream->restTiles + architecture.multiprocessors;
-  setLaunchScratch(product.isUsed * parts * (product.tiles.rows * product.tiles.columns * 4));
-  function->setAttr(whyAttribute, b.getStringAttr(product.stream->why));
+  function.setLaunchScratch(product.isUsed * parts * (product.tiles.rows * product.tiles.columns * 4));
+  function.operation->setAttr(whyAttribute, b.getStringAttr(product.stream->why));
 }
 
 LogicalResult StreamedLinear::emitSumOfStream(const Product &product,
                                               function_ref<TileOfProduct(Value number)> tileAt) {
   const MatrixTiles &tiles = product.tiles;
   const Stream &stream = *product.stream;
-  int64_t width = features() % widestVector == 0 ? widestVector : 1;
+  int64_t width = tiled.linear.features() % widestVector == 0 ? widestVector : 1;
   int64_t vectorsOfRow = tiles.columns / width, blocksOfTile = tiles.rows * vectorsOfRow / threadsOfSum;
-  beginLaunch(threadsOfSum, stream.restTiles * blocksOfTile * product.isUsed);
-  Value rest = div(block, constant(blocksOfTile)), steps = constant(depthTiles(tiles));
-  TileOfProduct tile = tileAt(add(mul(size(stream.wholeWaves), constant(architecture.multiprocessors)), rest));
-  Value vector = add(mul(rem(block, constant(blocksOfTile)), constant(threadsOfSum)), thread);
+  function.beginLaunch(threadsOfSum, stream.restTiles * blocksOfTile * product.isUsed);
+  Value rest = div(function.block, constant(blocksOfTile)), steps = constant(tiled.depthTiles(tiles));
+  TileOfProduct tile = tileAt(add(mul(function.size(stream.wholeWaves), constant(architecture.multiprocessors)), rest));
+  Value vector = add(mul(rem(function.block, constant(blocksOfTile)), constant(threadsOfSum)), function.thread);
   Value rowOfTile = div(vector, constant(vectorsOfRow));
   Value row = add(tile.firstRow, rowOfTile);
   Value column = add(tile.firstColumn, mul(rem(vector, constant(vectorsOfRow)), constant(width)));
   // The blocks that have the tile's first step, and its last one.
-  Value share = size(stream.stepsOfBlock), begin = mul(rest, steps);
+  Value share = function.size(stream.stepsOfBlock), begin = mul(rest, steps);
   Value first = div(begin, share), last = div(sub(add(begin, steps), constant(1)), share);
   auto sums = [&](Value at, int64_t count) -> Value {
     auto load = [&](Value number) {
       Value element = elementOfPart(product, add(number, rest), rowOfTile, sub(at, tile.firstColumn));
-      return loadAt(partials(), element, b.getF32Type(), count);
+      return memory.load(tiled.partials(), element, b.getF32Type(), count);
     };
     return forLoop(add(first, constant(1)), add(last, constant(1)), constant(1), load(first),
                    [&](Value number, ValueRange sum) {
                      return SmallVector<Value>{arith::AddFOp::create(b, loc, sum[0], load(number))};
                    })[0];
   };
-  Value rows = this->product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
-  Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, constant(features())));
+  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(tiled.root.getResult())).drop_back());
+  Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, constant(tiled.linear.features())));
   // A tile that one block has is stored by that one.
   isInside = arith::AndIOp::create(b, loc, isInside, less(first, last));
-  LogicalResult emitted =
-      alone([&] { return ifThen(isInside, [&] { return storeResults(row, column, width, sums); }); });
+  LogicalResult emitted = function.alone(
+      [&] { return ifThen(isInside, [&] { return tiled.linear.storeResults(row, column, width, sums); }); });
   if (failed(emitted))
     return failure();
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 

@@ -17,11 +17,16 @@
 namespace intarsia::gpu {
 
 /// A linear by persistent blocks, as many as multiprocessors, which may share tiles.
-class StreamedLinear : public TiledLinear {
+class StreamedLinear : public LoopEmitter {
 public:
-  using TiledLinear::TiledLinear;
+  using Product = TiledLinear::Product;
+  using Stream = TiledLinear::Stream;
+  using TileOfProduct = TiledLinear::TileOfProduct;
 
-protected:
+  explicit StreamedLinear(TiledLinear &tiled)
+      : LoopEmitter(tiled.function), architecture(tiled.architecture), function(tiled.function), memory(tiled.function),
+        tiled(tiled) {}
+
   /// What a block of a stream computes.
   struct ShareOfBlock {
     mlir::Value waves;      ///< tiles of whole waves
@@ -29,7 +34,7 @@ protected:
     mlir::Value begin, end; ///< steps of these
   };
 
-  std::optional<Stream> streamOf(const Product &product, RowRange rows) override;
+  std::optional<Stream> streamOf(const Product &product, RowRange rows);
   ShareOfBlock shareOfBlock(const Product &product);
   /// Returns one of the tiles and parts of this block, in their order, by the function that says where the tile with a
   /// number is.
@@ -52,6 +57,11 @@ private:
   /// Returns the number of an element in the scratch of parts. Parts count on from block to block and from tile to
   /// tile: no two have the same sum of both numbers.
   mlir::Value elementOfPart(const Product &product, mlir::Value part, mlir::Value row, mlir::Value column);
+
+  const Architecture &architecture;
+  FunctionEmitter &function;
+  MemoryEmitter memory;
+  TiledLinear &tiled;
 };
 
 } // namespace intarsia::gpu

@@ -9,6 +9,7 @@
 // many as multiprocessors and take tiles in turn, so that while consumers store one tile the next one comes. Tiles that
 // fill no whole number of waves may be shared (StreamedLinear.h).
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/StreamedLinear.h"
 #include "lib/Target/GPU/TensorCopies.h"
 
@@ -36,11 +37,11 @@ constexpr int64_t columnsOfSums = 64;
 /// rows of both operands: 132 blocks have 8 x 17 tiles.
 constexpr int64_t rowsOfTilesTogether = 8;
 
-class TensorCopyLinearKernel final : public StreamedLinear {
+class TensorCopyLinearKernel final : public TiledLinear {
 public:
   TensorCopyLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                          const MatrixInstruction &instruction, RowRange rows, unsigned input, unsigned weight)
-      : StreamedLinear(kernel, root, architecture, instruction, rows), input(input), weight(weight) {}
+      : TiledLinear(kernel, root, architecture, instruction, rows), input(input), weight(weight) {}
 
   /// Returns the buffer that a factor of a linear is, row by row, in a type; nothing if it is none.
   static std::optional<unsigned> bufferOf(rt::KernelOp kernel, Value matrix, Type element);
@@ -52,6 +53,9 @@ private:
   };
 
   MatrixTiles tilesFor(TileSize size) const override;
+  std::optional<Stream> streamOf(const Product &product, RowRange rows) override {
+    return streamed.streamOf(product, rows);
+  }
   LogicalResult emitProduct(const Product &product) override;
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &, Value, Value, Value, TileRange) override {
     llvm_unreachable("emitProduct() emits all");
@@ -78,10 +82,10 @@ private:
   }
   Place placeBehind(const MatrixTiles &tiles, Place place);
   Value barrierOf(Value barriers, Value stage) {
-    return offsetPointer(barriers, mul(stage, constant(mbarrierBytes)), b.getI8Type());
+    return memory.at(barriers, mul(stage, constant(mbarrierBytes)), b.getI8Type());
   }
   Value stagePointer(const MatrixTiles &tiles, Value stage) {
-    return offsetPointer(stages, mul(stage, constant(stageBytes(tiles))), b.getI8Type());
+    return memory.at(stages, mul(stage, constant(stageBytes(tiles))), b.getI8Type());
   }
   int64_t stageBytes(const MatrixTiles &tiles) const { return (tiles.rows + tiles.columns) * rowBytes; }
   /// Keeps LLVM from unrolling the loop of these results.
@@ -91,6 +95,7 @@ private:
   }
   Value asI32(Value value) { return arith::TruncIOp::create(b, loc, b.getI32Type(), value); }
 
+  StreamedLinear streamed{*this};
   unsigned input, weight; ///< numbers of buffers
   // Values of the function that is being emitted.
   Value stages, full, empty;
@@ -102,9 +107,9 @@ private:
 std::optional<unsigned> TensorCopyLinearKernel::bufferOf(rt::KernelOp kernel, Value matrix, Type element) {
   // A matrix that is widened only for its type is read as it is stored. Reshapes leave rows of all dimensions but the
   // last where they are.
-  matrix = stripReshapes(matrix);
+  matrix = kernel::KernelBody::stripReshapes(matrix);
   if (auto extend = matrix.getDefiningOp<arith::ExtFOp>())
-    matrix = stripReshapes(extend.getIn());
+    matrix = kernel::KernelBody::stripReshapes(extend.getIn());
   auto argument = dyn_cast<BlockArgument>(matrix);
   if (!argument || argument.getOwner() != &kernel.getBody().front() || getElementTypeOrSelf(argument) != element)
     return std::nullopt;
@@ -150,10 +155,10 @@ MatrixTiles TensorCopyLinearKernel::tilesFor(TileSize size) const {
 }
 
 TensorCopyLinearKernel::TileOfProduct TensorCopyLinearKernel::tileAt(const Product &product, Value number) {
-  Value parts = product.split ? size(product.split->parts) : constant(1), tile = div(number, parts);
+  Value parts = product.split ? function.size(product.split->parts) : constant(1), tile = div(number, parts);
   Value ofGroup = constant(rowsOfTilesTogether * product.columnTiles);
   Value firstRow = mul(div(tile, ofGroup), constant(rowsOfTilesTogether)), inGroup = rem(tile, ofGroup);
-  Value rows = min(constant(rowsOfTilesTogether), sub(size(product.rowTiles), firstRow));
+  Value rows = min(constant(rowsOfTilesTogether), sub(function.size(product.rowTiles), firstRow));
   TileOfProduct found = tileOf(product, add(firstRow, rem(inGroup, rows)), div(inGroup, rows), rem(number, parts));
   if (!product.split)
     found.range = {constant(0), constant(depthTiles(product.tiles))};
@@ -183,11 +188,11 @@ TensorCopyLinearKernel::forEachTile(const Product &product, int32_t parity,
   auto numbered = [&](Value number) { return tileAt(product, number); };
   Next places;
   if (product.stream) {
-    ShareOfBlock share = shareOfBlock(product);
+    StreamedLinear::ShareOfBlock share = streamed.shareOfBlock(product);
     places = loop(constant(0), add(share.waves, share.parts), constant(1),
-                  [&](Value item) { return tileOfShare(product, share, item, numbered); });
+                  [&](Value item) { return streamed.tileOfShare(product, share, item, numbered); });
   } else {
-    places = loop(block, size(tilesOf(product)), size(blocksOf(product)), numbered);
+    places = loop(function.block, function.size(tilesOf(product)), function.size(blocksOf(product)), numbered);
   }
   if (failed(places))
     return failure();
@@ -204,10 +209,10 @@ void TensorCopyLinearKernel::emitProducer(const Product &product, const TileOfPr
         Value barrier = barrierOf(full, at.stage), pointer = stagePointer(tiles, at.stage);
         waitForPhase(b, loc, barrierOf(empty, at.stage), at.parity);
         arriveExpecting(b, loc, barrier, int32_t(stageBytes(tiles)));
-        Value depth = asI32(mul(k, constant(tiles.chunks * chunkElements())));
-        copyBox(b, loc, pointer, tensorMap(0), depth, firstRow, barrier);
-        Value right = offsetPointer(pointer, constant(tiles.rows * rowBytes), b.getI8Type());
-        copyBox(b, loc, right, tensorMap(1), depth, firstColumn, barrier);
+        Value depth = asI32(mul(k, constant(tiles.chunks * matrices.chunkElements())));
+        copyBox(b, loc, pointer, function.tensorMap(0), depth, firstRow, barrier);
+        Value right = memory.at(pointer, constant(tiles.rows * rowBytes), b.getI8Type());
+        copyBox(b, loc, right, function.tensorMap(1), depth, firstColumn, barrier);
         Place following = placeBehind(tiles, at);
         return SmallVector<Value>{following.stage, following.parity};
       });
@@ -222,26 +227,26 @@ LogicalResult TensorCopyLinearKernel::emitConsumer(const Product &product, const
   // A warp has read a stage when its matrix instructions have ended; those of the stage before have, once one more
   // stage is begun.
   auto release = [&](Value stage, Value condition) {
-    Value isFirst = less(lane, constant(1));
+    Value isFirst = less(function.lane, constant(1));
     if (condition)
       isFirst = arith::AndIOp::create(b, loc, isFirst, condition);
     ifThen(isFirst, [&] { arrive(b, loc, barrierOf(empty, stage)); });
   };
   auto waitForProducts = [&](int64_t pending) {
-    callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(pending));
+    matrices.callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(pending));
   };
-  int64_t sumCount = tiles.columns / fragmentRows * valuesOfTile();
-  SmallVector<Value> inits(sumCount, zeroSums());
+  int64_t sumCount = tiles.columns / fragmentRows * matrices.valuesOfTile();
+  SmallVector<Value> inits(sumCount, matrices.zeroSums());
   inits.append({place.stage, place.parity, place.stage});
-  Value rowsOfGroups = mul(div(warp, constant(warpsOfGroup)), constant(instruction.m * rowBytes));
+  Value rowsOfGroups = mul(div(function.warp, constant(warpsOfGroup)), constant(instruction.m * rowBytes));
   SmallVector<Value> results =
       forLoop(tile.range.begin, tile.range.end, constant(1), inits, [&](Value k, ValueRange running) {
         Place at = {running[sumCount], running[sumCount + 1]};
         Value before = running.back(), pointer = stagePointer(tiles, at.stage);
         SmallVector<Value> next(running.take_front(sumCount));
         waitForPhase(b, loc, barrierOf(full, at.stage), at.parity);
-        beginWarpgroupStage(ofGroup, offsetPointer(pointer, rowsOfGroups, b.getI8Type()),
-                            offsetPointer(pointer, constant(tiles.rows * rowBytes), b.getI8Type()), next);
+        matrices.beginWarpgroupStage(ofGroup, memory.at(pointer, rowsOfGroups, b.getI8Type()),
+                                     memory.at(pointer, constant(tiles.rows * rowBytes), b.getI8Type()), next);
         waitForProducts(1);
         release(before, less(tile.range.begin, k));
         Place following = placeBehind(tiles, at);
@@ -257,30 +262,32 @@ LogicalResult TensorCopyLinearKernel::emitConsumer(const Product &product, const
 
 LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
   const MatrixTiles &tiles = product.tiles;
-  int64_t consumerWarps = tiles.warps(), elementBytes = rowBytes / (tiles.chunks * chunkElements());
+  int64_t consumerWarps = tiles.warps(), elementBytes = rowBytes / (tiles.chunks * matrices.chunkElements());
   auto mapOf = [&](unsigned buffer, AffineExpr rows, int64_t boxRows) -> TensorMapShape {
-    return {buffer, elementBytes, rows, number(depth()), boxRows, tiles.chunks * chunkElements(), rowBytes};
+    return {buffer,  elementBytes, rows, number(linear.depth()), boxRows, tiles.chunks * matrices.chunkElements(),
+            rowBytes};
   };
-  beginProduct(product, (consumerWarps + warpsOfGroup) * architecture.warpSize, blocksOf(product) * product.isUsed,
-               {mapOf(input, rowsOfLinear(), tiles.rows), mapOf(weight, number(features()), tiles.columns)});
+  beginProduct(
+      product, (consumerWarps + warpsOfGroup) * architecture.warpSize, blocksOf(product) * product.isUsed,
+      {mapOf(input, linear.rowsOfLinear(), tiles.rows), mapOf(weight, number(linear.features()), tiles.columns)});
   if (product.stream)
-    reserveParts(product);
-  planRegistersFor(1);
+    streamed.reserveParts(product);
+  function.planRegistersFor(1);
   // Stages come first: tiles begin where swizzles do.
-  stages = sharedMemory(number(tiles.stages * stageBytes(tiles)));
-  int64_t bytesOfSums = windowBytes(fragmentRows, columnsOfSums);
-  Value windows = sharedMemory(number(consumerWarps * bytesOfSums));
-  full = sharedMemory(number(tiles.stages * mbarrierBytes));
-  empty = sharedMemory(number(tiles.stages * mbarrierBytes));
-  sums = {offsetPointer(windows, mul(warp, constant(bytesOfSums)), b.getI8Type()), fragmentRows, columnsOfSums};
-  ifThen(less(thread, constant(1)), [&] {
+  stages = function.sharedMemory(number(tiles.stages * stageBytes(tiles)));
+  int64_t bytesOfSums = matrices.windowBytes(fragmentRows, columnsOfSums);
+  Value windows = function.sharedMemory(number(consumerWarps * bytesOfSums));
+  full = function.sharedMemory(number(tiles.stages * mbarrierBytes));
+  empty = function.sharedMemory(number(tiles.stages * mbarrierBytes));
+  sums = {memory.at(windows, mul(function.warp, constant(bytesOfSums)), b.getI8Type()), fragmentRows, columnsOfSums};
+  ifThen(less(function.thread, constant(1)), [&] {
     for (int64_t stage = 0; stage != tiles.stages; ++stage) {
       initMbarrier(b, loc, barrierOf(full, constant(stage)), 1);
       initMbarrier(b, loc, barrierOf(empty, constant(stage)), int32_t(consumerWarps));
     }
     fenceProxy(b, loc);
   });
-  emitBlockBarrier();
+  function.emitBlockBarrier();
   auto consume = [&]() -> LogicalResult {
     setRegisters(b, loc, /*areFewer=*/false, consumerRegisters);
     return forEachTile(product, /*parity=*/0,
@@ -288,7 +295,7 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
   };
   auto produce = [&]() -> LogicalResult {
     setRegisters(b, loc, /*areFewer=*/true, producerRegisters);
-    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp, constant(consumerWarps));
+    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.warp, constant(consumerWarps));
     return ifThen(isFirst, [&] {
       return ifThen(electThread(b, loc), [&] {
         // All stages are empty at first: the phase before the first one counts as ended.
@@ -299,12 +306,12 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
       });
     });
   };
-  if (failed(alone([&] { return ifThen(less(warp, constant(consumerWarps)), consume, produce); })))
+  if (failed(function.alone([&] { return ifThen(less(function.warp, constant(consumerWarps)), consume, produce); })))
     return failure();
-  endLaunch();
+  function.endLaunch();
   if (!product.stream)
     return success();
-  return emitSumOfStream(product, [&](Value number) { return tileAt(product, number); });
+  return streamed.emitSumOfStream(product, [&](Value number) { return tileAt(product, number); });
 }
 
 } // namespace intarsia::gpu

@@ -24,7 +24,7 @@ static constexpr int64_t threadsOfSum = 256, widestVector = 4;
 LogicalResult TiledLinear::run() {
   // Large tiles read less memory for each sum, but they must be enough for most multiprocessors to have one.
   MatrixTiles large = tilesFor(TileSize::Large), small = tilesFor(TileSize::Small);
-  int64_t columnTiles = llvm::divideCeil(features(), large.columns);
+  int64_t columnTiles = llvm::divideCeil(linear.features(), large.columns);
   int64_t rowTiles = llvm::divideCeil(architecture.multiprocessors / 2, columnTiles);
   int64_t mostOfSmall = std::max(small.rows, (rowTiles - 1) * large.rows);
   return success(succeeded(emitTiles(TileSize::Least, {0, leastTileRows})) &&
@@ -35,12 +35,12 @@ LogicalResult TiledLinear::run() {
 GpuKernelShape TiledLinear::shapeOf(int64_t rows) {
   GpuKernelShape shape;
   shape.rows = double(rows);
-  shape.columns = double(features());
-  shape.depth = double(depth());
-  shape.inputBytes = 16.0 / double(chunkElements());
+  shape.columns = double(linear.features());
+  shape.depth = double(linear.depth());
+  shape.inputBytes = 16.0 / double(matrices.chunkElements());
   shape.weightBytes = double(getElementTypeOrSelf(root.getWeight()).getIntOrFloatBitWidth()) / 8;
-  if (std::optional<BlockPanels> panels = panelsOf(root.getWeight()))
-    shape.weightBytes = double(panels->panelBytes()) / double(BlockPanels::rows * depth());
+  if (std::optional<BlockPanels> panels = weights.panelsOf(root.getWeight()))
+    shape.weightBytes = double(panels->panelBytes()) / double(BlockPanels::rows * linear.depth());
   shape.outputBytes = 4;
   return shape;
 }
@@ -67,9 +67,9 @@ double TiledLinear::microseconds(int64_t rows, const GpuShare &share) {
 /// Returns into how many parts the depth of products of one row of tiles is best split: so many that each
 /// multiprocessor has as many blocks as fit, but no more than `blocksOfFewTiles`.
 int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
-  int64_t columnTiles = llvm::divideCeil(features(), tiles.columns);
-  int64_t most = std::clamp<int64_t>(depth() / leastDepthOfPart, 1, mostParts);
-  int64_t blocks = std::clamp<int64_t>(architecture.sharedBytes / sharedBytesOf(tiles), 1, blocksOfFewTiles);
+  int64_t columnTiles = llvm::divideCeil(linear.features(), tiles.columns);
+  int64_t most = std::clamp<int64_t>(linear.depth() / leastDepthOfPart, 1, mostParts);
+  int64_t blocks = std::clamp<int64_t>(architecture.sharedBytes / matrices.sharedBytesOf(tiles), 1, blocksOfFewTiles);
   return std::clamp<int64_t>(blocks * architecture.multiprocessors / columnTiles, 1, most);
 }
 
@@ -90,24 +90,24 @@ std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles,
 }
 
 Value TiledLinear::elementOfPart(Value part, Value row, Value column) {
-  Value rows = product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
-  return add(mul(add(mul(part, rows), row), constant(features())), column);
+  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
+  return add(mul(add(mul(part, rows), row), constant(linear.features())), column);
 }
 
 LogicalResult TiledLinear::emitTiles(TileSize tileSize, RowRange rowsOfSize) {
   int64_t above = std::max(rowRange.above, rowsOfSize.above), most = std::min(rowRange.most, rowsOfSize.most);
   if (above >= most)
     return success();
-  AffineExpr isUsed = most == RowRange().most ? number(1) : isAtMost(rowsOfLinear(), most);
+  AffineExpr isUsed = most == RowRange().most ? number(1) : isAtMost(linear.rowsOfLinear(), most);
   if (above != 0)
-    isUsed = isUsed - isAtMost(rowsOfLinear(), above);
+    isUsed = isUsed - isAtMost(linear.rowsOfLinear(), above);
   if (isUsed == number(0))
     return success();
   MatrixTiles tiles = tilesFor(tileSize);
-  AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows);
+  AffineExpr rowTiles = linear.rowsOfLinear().ceilDiv(tiles.rows);
   Product product = {tiles,
                      rowTiles,
-                     int64_t(llvm::divideCeil(features(), tiles.columns)),
+                     int64_t(llvm::divideCeil(linear.features(), tiles.columns)),
                      isUsed,
                      tileSize == TileSize::Large ? std::nullopt : splitOf(tiles, rowTiles),
                      std::nullopt};
@@ -131,9 +131,9 @@ LogicalResult TiledLinear::emitTiles(TileSize tileSize, RowRange rowsOfSize) {
 
 void TiledLinear::beginProduct(const Product &product, int64_t threads, AffineExpr blocks,
                                ArrayRef<TensorMapShape> tensorMaps) {
-  beginLaunch(threads, blocks, tensorMaps);
+  function.beginLaunch(threads, blocks, tensorMaps);
   if (const std::optional<Split> &split = product.split)
-    setLaunchScratch(split->isUsed * split->parts * rowsOfLinear() * (features() * 4));
+    function.setLaunchScratch(split->isUsed * split->parts * linear.rowsOfLinear() * (linear.features() * 4));
 }
 
 TiledLinear::TileOfProduct TiledLinear::tileOf(const Product &product, Value rowTile, Value columnTile, Value part) {
@@ -144,68 +144,73 @@ TiledLinear::TileOfProduct TiledLinear::tileOf(const Product &product, Value row
                         Value(),
                         nullptr};
   if (const std::optional<Split> &split = product.split) {
-    tile.range.begin = mul(part, size(split->tilesOfPart));
-    tile.range.end = min(add(tile.range.begin, size(split->tilesOfPart)), constant(depthTiles(product.tiles)));
+    tile.range.begin = mul(part, function.size(split->tilesOfPart));
+    tile.range.end = min(add(tile.range.begin, function.size(split->tilesOfPart)), constant(depthTiles(product.tiles)));
   }
   return tile;
 }
 
 LogicalResult TiledLinear::storeTile(const Product &product, const TileOfProduct &tile, ArrayRef<Value> sums,
                                      std::optional<SumsWindow> window) {
-  Value rows = this->product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
+  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
   auto storePart = [&](Value row, Value column, int64_t width, const SumsFn &read) -> LogicalResult {
-    auto store = [&] { return storeResults(row, column, width, read); };
+    auto store = [&] { return linear.storeResults(row, column, width, read); };
     if (!product.split && !product.stream)
       return store();
     return ifThen(
-        product.split ? less(constant(1), size(product.split->parts)) : tile.isPart,
+        product.split ? less(constant(1), function.size(product.split->parts)) : tile.isPart,
         [&]() -> LogicalResult {
           Value element = product.split ? elementOfPart(tile.part, row, column) : tile.elementOfPart(row, column);
-          storeAt(read(column, width), partials(), element, b.getF32Type(), width);
+          memory.store(read(column, width), partials(), element, b.getF32Type(), width);
           return success();
         },
         store);
   };
-  return storeSums(product.tiles, sums, tile.firstRow, tile.firstColumn, rows, constant(features()), storePart, window);
+  return matrices.storeSums(product.tiles, sums, tile.firstRow, tile.firstColumn, rows, constant(linear.features()),
+                            storePart, window);
 }
 
 LogicalResult TiledLinear::emitProduct(const Product &product) {
   beginProduct(product, product.tiles.warps() * architecture.warpSize, product.tileCount());
   if (int32_t blocks = product.tiles.blocksOfMultiprocessor)
-    planRegistersFor(blocks);
-  Value rows = this->product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
-  Value parts = product.split ? size(product.split->parts) : constant(1), number = div(block, parts);
+    function.planRegistersFor(blocks);
+  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
+  Value parts = product.split ? function.size(product.split->parts) : constant(1), number = div(function.block, parts);
   Value columnTiles = constant(product.columnTiles);
-  TileOfProduct tile = tileOf(product, div(number, columnTiles), rem(number, columnTiles), rem(block, parts));
-  LogicalResult emitted = alone([&]() -> LogicalResult {
+  TileOfProduct tile = tileOf(product, div(number, columnTiles), rem(number, columnTiles), rem(function.block, parts));
+  LogicalResult emitted = function.alone([&]() -> LogicalResult {
     FailureOr<SmallVector<Value>> sums = multiplyTile(product.tiles, rows, tile.firstRow, tile.firstColumn, tile.range);
     return failed(sums) ? failure() : storeTile(product, tile, *sums);
   });
   if (failed(emitted))
     return failure();
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 
 LogicalResult TiledLinear::emitSumOfParts(const Split &split) {
-  int64_t width = features() % widestVector == 0 ? widestVector : 1;
-  AffineExpr vectors = rowsOfLinear() * (features() / width);
-  beginLaunch(threadsOfSum, vectors.ceilDiv(threadsOfSum) * split.isUsed);
-  Value number = add(mul(block, constant(threadsOfSum)), thread);
-  Value row = div(number, constant(features() / width)),
-        column = mul(rem(number, constant(features() / width)), constant(width));
+  int64_t width = linear.features() % widestVector == 0 ? widestVector : 1;
+  AffineExpr vectors = linear.rowsOfLinear() * (linear.features() / width);
+  function.beginLaunch(threadsOfSum, vectors.ceilDiv(threadsOfSum) * split.isUsed);
+  Value number = add(mul(function.block, constant(threadsOfSum)), function.thread);
+  Value row = div(number, constant(linear.features() / width)),
+        column = mul(rem(number, constant(linear.features() / width)), constant(width));
   auto sums = [&](Value at, int64_t count) -> Value {
     // Parts are added in their order, so that results are always the same.
-    auto load = [&](Value part) { return loadAt(partials(), elementOfPart(part, row, at), b.getF32Type(), count); };
-    return forLoop(constant(1), size(split.parts), constant(1), load(constant(0)), [&](Value part, ValueRange sum) {
-      return SmallVector<Value>{arith::AddFOp::create(b, loc, sum[0], load(part))};
-    })[0];
+    auto load = [&](Value part) {
+      return memory.load(partials(), elementOfPart(part, row, at), b.getF32Type(), count);
+    };
+    return forLoop(constant(1), function.size(split.parts), constant(1), load(constant(0)),
+                   [&](Value part, ValueRange sum) {
+                     return SmallVector<Value>{arith::AddFOp::create(b, loc, sum[0], load(part))};
+                   })[0];
   };
-  LogicalResult emitted = alone(
-      [&] { return ifThen(less(number, size(vectors)), [&] { return storeResults(row, column, width, sums); }); });
+  LogicalResult emitted = function.alone([&] {
+    return ifThen(less(number, function.size(vectors)), [&] { return linear.storeResults(row, column, width, sums); });
+  });
   if (failed(emitted))
     return failure();
-  endLaunch();
+  function.endLaunch();
   return success();
 }
 

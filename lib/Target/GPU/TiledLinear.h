@@ -8,6 +8,7 @@
 #define INTARSIA_LIB_TARGET_GPU_TILEDLINEAR_H
 
 #include "intarsia/Cost/GpuKernels.h"
+#include "lib/Target/GPU/KernelEmitter.h"
 #include "lib/Target/GPU/LinearResults.h"
 #include "lib/Target/GPU/MatrixEmitter.h"
 
@@ -29,13 +30,15 @@ inline constexpr int64_t leastDepthOfPart = 256;
 
 /// A linear by matrix instructions, and the elementwise ops behind it: a block computes a tile. What is multiplied is
 /// what derived classes say.
-class TiledLinear : public LinearResults<MatrixEmitter> {
+class TiledLinear : public KernelEmitter {
 public:
   TiledLinear(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
               const MatrixInstruction &instruction, RowRange rowRange)
-      : LinearResults(root, kernel, architecture, instruction), rowRange(rowRange) {}
+      : KernelEmitter(kernel, architecture), root(root), instruction(instruction), rowRange(rowRange) {}
 
 protected:
+  friend class StreamedLinear;
+
   /// Sizes of tiles: of leastTileRows, of a few times as many, and such as read little memory for each sum.
   enum class TileSize { Least, Small, Large };
   virtual MatrixTiles tilesFor(TileSize size) const = 0;
@@ -92,10 +95,10 @@ protected:
                                 std::optional<SumsWindow> window = std::nullopt);
   /// Returns tiles along the depth.
   int64_t depthTiles(const MatrixTiles &tiles) {
-    return llvm::divideCeil(multipliedDepth(), tiles.chunks * chunkElements());
+    return llvm::divideCeil(multipliedDepth(), tiles.chunks * matrices.chunkElements());
   }
   /// Returns what is multiplied along the depth, with zeros behind its end.
-  virtual int64_t multipliedDepth() { return depth(); }
+  virtual int64_t multipliedDepth() { return linear.depth(); }
   /// Returns where scratch of the kernel begins that no launch before this one writes.
   virtual mlir::AffineExpr scratchBegin() { return number(0); }
 
@@ -138,7 +141,13 @@ protected:
   /// Returns microseconds of the product of so many rows by the formula of GPU kernels.
   double microseconds(int64_t rows, const GpuShare &share);
   /// Returns where parts of sums are in scratch.
-  mlir::Value partials() { return kernelScratch(scratchBegin()); }
+  mlir::Value partials() { return function.kernelScratch(scratchBegin()); }
+
+  nn::LinearOp root;
+  const MatrixInstruction &instruction;
+  MatrixEmitter matrices{function, tensors, instruction};
+  LinearResults linear{function, tensors, root};
+  PanelEmitter weights{function};
 
 private:
   mlir::LogicalResult run() override;
