@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "python/Modules.h"
 
+#include <chrono>
+
 namespace intarsia::python {
 
 /// A call in the background.
@@ -16,6 +18,7 @@ public:
   ~Pending() { itx_pending_free(pending); }
 
   bool done() const { return itx_pending_done(pending) != 0; }
+  void cancel() { itx_pending_cancel(pending); }
   bool doneWithin(uint64_t microseconds) const {
     nb::gil_scoped_release unlocked;
     return itx_pending_done_within(pending, microseconds) != 0;
@@ -62,10 +65,35 @@ nb::dict describe(const itx_value_info &info) {
 /// Options of a call whose results all stay on one device; null: in memory of the host.
 struct Options {
   Options(const Device *device, size_t outputs) : devices(outputs, device ? device->handle() : nullptr) {
-    options = {sizeof(options), devices.data(), devices.size()};
+    options = {sizeof(options), devices.data(), devices.size(), nullptr, nullptr};
   }
   std::vector<const itx_device *> devices;
   itx_invoke_options options;
+};
+
+/// Lets Python handle signals while a call runs on its thread, so that Ctrl-C ends it.
+class Signals {
+public:
+  /// The function that a call asks; it takes Python's lock a few times a second.
+  static int32_t isRaised(void *data) {
+    auto &signals = *static_cast<Signals *>(data);
+    auto now = std::chrono::steady_clock::now();
+    if (now < signals.next)
+      return signals.raised;
+    nb::gil_scoped_acquire locked;
+    signals.raised = PyErr_CheckSignals() != 0;
+    signals.next = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    return signals.raised;
+  }
+  /// Throws what a handler of a signal has raised.
+  void rethrow() const {
+    if (raised)
+      throw nb::python_error();
+  }
+
+private:
+  std::chrono::steady_clock::time_point next = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  bool raised = false;
 };
 
 /// Returns the tensors of capsules; null for inputs that are left out.
@@ -167,10 +195,18 @@ nb::list Module::invoke(const std::string &name, nb::list capsules, const Device
   std::vector<itx_tensor *> outputs(itx_function_output_count(function), nullptr);
   Options options(device, outputs.size());
   std::vector<itx_tensor *> pointers = pointersOf(inputs);
-  checkUnlocked([&] {
-    return itx_invoke_with(function, &options.options, pointers.data(), pointers.size(), outputs.data(),
-                           outputs.size());
-  });
+  Signals signals;
+  options.options.cancelled = Signals::isRaised;
+  options.options.cancelled_data = &signals;
+  try {
+    checkUnlocked([&] {
+      return itx_invoke_with(function, &options.options, pointers.data(), pointers.size(), outputs.data(),
+                             outputs.size());
+    });
+  } catch (const ItxError &) {
+    signals.rethrow();
+    throw;
+  }
   return toResults(outputs);
 }
 
@@ -194,6 +230,7 @@ const itx_function *Module::find(const std::string &name) const {
 void bindModules(nb::module_ &m) {
   nb::class_<Pending>(m, "Pending")
       .def("done", &Pending::done)
+      .def("cancel", &Pending::cancel)
       .def("done_within", &Pending::doneWithin, nb::arg("microseconds"))
       .def("wait", &Pending::wait);
   nb::class_<Module>(m, "Module")

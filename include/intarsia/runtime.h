@@ -59,7 +59,8 @@ typedef ITX_ENUM(itx_status){
     ITX_EVICTED = 10,     /* a sequence's pages were given to others: its tokens have to be given again */
     ITX_DEVICE_LOST = 11, /* a device stopped working; what was in its memory is gone. Other devices go on */
     ITX_RANK_LOST = 12, /* a process of the world ended, hangs or never came; this one cannot use the world any more */
-    ITX_BUSY = 13       /* as many requests wait as an engine lets: submit this one again later */
+    ITX_BUSY = 13,      /* as many requests wait as an engine lets: submit this one again later */
+    ITX_CANCELLED = 14  /* the caller has ended the call: itx_invoke_options.cancelled, itx_pending_cancel */
 } itx_status;
 
 /* The message of the last call on this thread that did not return ITX_OK; "" when there was none. Valid until the
@@ -322,6 +323,11 @@ typedef struct itx_invoke_options {
    * of the host. Null: all are wanted in memory of the host. An output is copied unless it is made there. */
   const itx_device *const *output_devices;
   size_t output_device_count;
+  /* Asked on the thread that runs the call, before each of its kernels and in each pass of its loops, so that a loop
+   * that never ends can be left; null: never. If it returns non-zero, the call ends with ITX_CANCELLED when the work
+   * that has begun is done. What the call has written to states stays. */
+  int32_t (*cancelled)(void *data);
+  void *cancelled_data;
 } itx_invoke_options;
 /* The same with options, which may be null. */
 ITX_API itx_status itx_invoke_with(const itx_function *function, const itx_invoke_options *options,
@@ -342,6 +348,9 @@ ITX_API int32_t itx_pending_done_within(const itx_pending *pending, uint64_t mic
  * ITX_DEVICE_LOST, ITX_OUT_OF_MEMORY, … If outputs is null, results are dropped. ITX_INVALID_ARGUMENT in a child of a
  * fork if the call was not done at the fork. */
 ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
+/* Lets the call end as soon as the work that has begun is done: itx_pending_wait returns ITX_CANCELLED then, unless the
+ * call was done before. A null pointer is allowed. Does not wait. Calls of functions alone can be cancelled. */
+ITX_API void itx_pending_cancel(itx_pending *pending);
 /* Frees `pending` without waiting; a null pointer is allowed. The work goes on, its results are dropped. What it uses,
  * the memory of inputs and the module among it, lives until it is done. */
 ITX_API void itx_pending_free(itx_pending *pending);

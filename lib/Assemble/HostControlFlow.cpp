@@ -59,6 +59,12 @@ SmallVector<llvm::PHINode *> HostFunction::carry(ValueRange arguments, ValueRang
   return carried;
 }
 
+/// Asks in each pass of a loop whether the call goes on, so that a loop that never ends can be left.
+void HostFunction::mayBeCancelled() {
+  llvm::Value *failed = call(waitFunction, builder.getInt32Ty(), {theCall, builder.getInt64(0)});
+  returnIf(builder.CreateIsNotNull(failed));
+}
+
 llvm::Error HostFunction::translateFor(scf::ForOp op) {
   SmallVector<llvm::Value *> bounds = all({op.getLowerBound(), op.getUpperBound(), op.getStep()});
   for (auto [bound, value] : llvm::zip_equal(op->getOperands().take_front(3), bounds))
@@ -80,6 +86,7 @@ llvm::Error HostFunction::translateFor(scf::ForOp op) {
   SmallVector<llvm::PHINode *> carried = carry(op.getRegionIterArgs(), op.getInitArgs(), before);
   builder.CreateCondBr(builder.CreateICmpULT(number, count), body, end);
   builder.SetInsertPoint(body);
+  mayBeCancelled();
   values[op.getInductionVar()] = builder.CreateAdd(bounds[0], builder.CreateMul(number, bounds[2]));
   if (llvm::Error error = translateBlock(*op.getBody()))
     return error;
@@ -98,6 +105,7 @@ llvm::Error HostFunction::translateWhile(scf::WhileOp op) {
   builder.CreateBr(header);
   builder.SetInsertPoint(header);
   SmallVector<llvm::PHINode *> carried = carry(op.getBeforeArguments(), op.getInits(), before);
+  mayBeCancelled();
   if (llvm::Error error = translateBlock(*op.getBeforeBody()))
     return error;
   scf::ConditionOp condition = op.getConditionOp();

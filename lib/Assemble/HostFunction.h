@@ -75,6 +75,7 @@ private:
   llvm::Error translate(Operation &op);
   void translateCheck(rt::CheckIndicesOp check);
   llvm::Error translateIf(scf::IfOp op);
+  void mayBeCancelled();
   llvm::Error translateFor(scf::ForOp op);
   llvm::Error translateWhile(scf::WhileOp op);
   SmallVector<llvm::PHINode *> carry(ValueRange arguments, ValueRange inits, llvm::BasicBlock *before);

@@ -24,7 +24,15 @@ from .runtime.module import (
     threads,
 )
 from .runtime.worlds import World
-from .support.errors import CacheFullError, CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
+from .support.errors import (
+    CacheFullError,
+    CancelledError,
+    CompileError,
+    CorruptError,
+    Error,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from .text.chat import ChatTemplate
 
 Sampling = SamplingOptions
@@ -32,6 +40,7 @@ Sampling = SamplingOptions
 __all__ = [
     "Cache",
     "CacheFullError",
+    "CancelledError",
     "ChatTemplate",
     "CompileError",
     "CorruptError",

@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
+import time
 
 import intarsia
 import numpy as np
@@ -178,6 +181,78 @@ def test_while_by_what_kernels_compute(tools, tmp_path):
                 expected, times = expected * np.float32(0.5), times + 1
             assert count.tolist() == [times]
             assert (value == expected).all()
+
+
+# The host alone runs this one, over integers; -1 never becomes the limit.
+COUNT = """func.func @main(%x: tensor<1xi64>) -> tensor<1xi64> {
+  %c0 = arith.constant 0 : index
+  %begin = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %limit = tensor.extract %x[%c0] : tensor<1xi64>
+  %r = scf.while (%at = %begin) : (i64) -> i64 {
+    %more = arith.cmpi ne, %at, %limit : i64
+    scf.condition(%more) %at : i64
+  } do {
+  ^bb0(%at: i64):
+    %next = arith.addi %at, %one : i64
+    scf.yield %next : i64
+  }
+  %more = arith.cmpi ne, %r, %begin : i64
+  %y = scf.if %more -> tensor<1xi64> {
+    %twice = arith.addi %x, %x : tensor<1xi64>
+    scf.yield %twice : tensor<1xi64>
+  } else {
+    scf.yield %x : tensor<1xi64>
+  }
+  return %y : tensor<1xi64>
+}"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "emulated:sm_90a"])
+def test_loops_that_never_end_are_cancelled(tools, tmp_path, target):
+    by_kernels = build(tools, tmp_path / "kernels", WHILE, None, target)
+    by_host = build(tools, tmp_path / "host", COUNT, None, target)
+    assert by_host.main(np.array([40], np.int64)) == [80]
+    x = np.ones(3, np.float32)
+    for start in (
+        lambda: by_kernels.main.start(x, np.float32(-1)),
+        lambda: by_host.main.start(np.array([-1], np.int64)),
+    ):
+        pending = start()
+        with pytest.raises(TimeoutError):
+            pending.result(timeout=0.1)
+        pending.cancel()
+        with pytest.raises(intarsia.CancelledError, match="function 'main' was cancelled by its caller"):
+            pending.result(timeout=30)
+        pending.cancel()
+        with pytest.raises(intarsia.CancelledError):
+            pending.result()
+    # What the calls worked with serves the next ones.
+    np.testing.assert_array_equal(by_kernels.main(x, np.float32(0.75))[0], x / 2)
+    pending = by_host.main.start(np.array([3], np.int64))
+    assert pending.result() == [6]
+    pending.cancel()
+    assert pending.result() == [6]
+
+
+def test_control_c_ends_a_call(tools, tmp_path):
+    build(tools, tmp_path, WHILE)
+    program = """
+import sys, numpy, intarsia
+module = intarsia.load(sys.argv[1])
+print("begins", flush=True)
+module.main(numpy.ones(3, numpy.float32), numpy.float32(-1))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "m.itx")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        try:
+            errors = process.communicate(timeout=30)[1]
+        finally:
+            process.kill()
+    assert "KeyboardInterrupt" in errors
 
 
 def run_while(tools, folder, limit: float, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -53,7 +53,8 @@ const char *itx_status_name(itx_status status) {
                                       "evicted",
                                       "device lost",
                                       "rank lost",
-                                      "busy"};
+                                      "busy",
+                                      "cancelled"};
   return size_t(status) < std::size(names) ? names[size_t(status)] : "unknown status";
 }
 

@@ -399,6 +399,7 @@ Status finishLateResults(const Module &module, uint64_t call) {
 void itx_call::clear() {
   inputOwners.clear();
   outputs.clear();
+  isCancelled = nullptr;
   for (size_t i = 0; i < deviceInputs.size(); ++i)
     if (function && i < function->inputs.size() && function->inputs[i].state)
       deviceInputs[i].reset(); // may be most of a device's memory

@@ -14,6 +14,7 @@
 #include "lib/Runtime/Core/Tensor.h"
 
 #include <array>
+#include <functional>
 #include <vector>
 
 namespace intarsia::runtime {
@@ -65,6 +66,7 @@ struct itx_call {
   intarsia::runtime::Results results = intarsia::runtime::Results::WithCall;
   intarsia::runtime::StageCalls *stageCalls = nullptr; // that it is one of
   uint64_t number = 0;                                 // of the world's calls
+  std::function<bool()> isCancelled;                   // by the caller, who is asked while it runs; empty: never
   intarsia::Status status;                             // the first error
 
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned

@@ -9,6 +9,7 @@
 #include "lib/Runtime/Core/Pending.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 using namespace intarsia;
@@ -25,9 +26,10 @@ static Status checkOutputArguments(const FunctionInfo &function, itx_tensor **ou
   return Status::success();
 }
 
-/// Gives the memory that each output is wanted in; nothing if all are wanted in that of the host.
+/// Gives the memory that each output is wanted in, nothing if all are wanted in that of the host, and how the caller is
+/// asked whether to go on.
 static Status readOptions(const FunctionInfo &function, const itx_invoke_options *given,
-                          std::vector<Device *> &memories) {
+                          std::vector<Device *> &memories, std::function<bool()> &isCancelled) {
   if (!given)
     return Status::success();
   itx_invoke_options options = {};
@@ -36,6 +38,8 @@ static Status readOptions(const FunctionInfo &function, const itx_invoke_options
                  "struct_bytes of the call's options is %zu: set it to sizeof(itx_invoke_options)",
                  given->struct_bytes);
   std::memcpy(&options, given, std::min(given->struct_bytes, sizeof(options)));
+  if (options.cancelled)
+    isCancelled = [cancelled = options.cancelled, data = options.cancelled_data] { return cancelled(data) != 0; };
   if (!options.output_devices)
     return Status::success();
   if (options.output_device_count != function.outputs.size())
@@ -57,13 +61,16 @@ static Status prepare(const Callee &callee, const itx_invoke_options *options, i
                  "make a cache (itx_cache_create), whose steps compute all of them",
                  infoOf(callee).name.c_str(), (long long)stages);
   std::vector<Device *> memories;
-  ITX_RETURN_IF_ERROR(readOptions(infoOf(callee), options, memories));
+  std::function<bool()> isCancelled;
+  ITX_RETURN_IF_ERROR(readOptions(infoOf(callee), options, memories, isCancelled));
   call = callee.module->takeCall();
   Status status = prepareCall(*callee.module, callee.index, inputs, inputCount, *call);
-  if (!status.ok())
+  if (!status.ok()) {
     callee.module->giveCall(std::move(call));
-  else
-    call->outputMemories = std::move(memories);
+    return status;
+  }
+  call->outputMemories = std::move(memories);
+  call->isCancelled = std::move(isCancelled);
   return status;
 }
 
@@ -97,6 +104,9 @@ itx_status itx_invoke_start_with(const itx_function *function, const itx_invoke_
     std::unique_ptr<itx_call> call;
     ITX_RETURN_IF_ERROR(prepare(callee, options, inputs, input_count, call));
     const FunctionInfo &info = infoOf(callee);
+    // Either of the two ways to cancel.
+    auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    call->isCancelled = [cancelled, asked = std::move(call->isCancelled)] { return *cancelled || (asked && asked()); };
     // std::function wants what can be copied.
     auto shared = std::make_shared<std::unique_ptr<itx_call>>(std::move(call));
     auto work = [callee, shared](std::vector<Tensor> &results) -> Status {
@@ -106,7 +116,7 @@ itx_status itx_invoke_start_with(const itx_function *function, const itx_invoke_
       callee.module->giveCall(std::move(*shared));
       return status;
     };
-    startPending("function '" + info.name + "'", info.outputs.size(), std::move(work), pending);
+    startPending("function '" + info.name + "'", info.outputs.size(), std::move(work), pending, std::move(cancelled));
     return Status::success();
   });
 }

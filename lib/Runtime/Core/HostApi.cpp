@@ -86,6 +86,13 @@ template <typename Action> static bool attempt(::itx_call &call, Action action) 
   return call.status.ok();
 }
 
+/// Fails if the caller has cancelled the call.
+static Status checkCancelled(const ::itx_call &call) {
+  if (!call.isCancelled || !call.isCancelled())
+    return Status::success();
+  return error(ITX_CANCELLED, "function '%s' was cancelled by its caller", call.function->name.c_str());
+}
+
 // ---- Events -----------------------------------------------------------------------------------------------
 
 static constexpr unsigned deviceShift = 56;
@@ -270,6 +277,7 @@ static itx_event hostDispatch(::itx_call *call, uint32_t queue, uint32_t kernel,
       return error(ITX_CORRUPT, "function '%s' starts kernel '%s' of the device '%s', which is not among its devices",
                    call->function->name.c_str(), manifest.kernels[kernel].c_str(),
                    manifest.devices[device].name.c_str());
+    ITX_RETURN_IF_ERROR(checkCancelled(*call));
     ITX_RETURN_IF_ERROR(waitForOthers(*call, device, after, afterCount));
     Launch launch;
     launch.entry = module.kernels() + kernel;
@@ -326,7 +334,13 @@ static itx_event hostCopy(::itx_call *call, uint32_t device, uint32_t queue, voi
 }
 
 static int32_t hostWait(::itx_call *call, itx_event event) {
-  return attempt(*call, [&] { return waitFor(*call, event); }) ? 0 : 1;
+  return attempt(*call,
+                 [&]() -> Status {
+                   ITX_RETURN_IF_ERROR(checkCancelled(*call));
+                   return waitFor(*call, event);
+                 })
+             ? 0
+             : 1;
 }
 
 static void hostRefuse(itx_call *call, uint32_t owner, uint32_t index, int64_t size) {

@@ -14,6 +14,7 @@ using namespace intarsia::runtime;
 
 struct itx_pending {
   std::shared_ptr<Pending> work;
+  std::shared_ptr<std::atomic<bool>> cancelled;
 };
 
 namespace intarsia::runtime {
@@ -52,9 +53,11 @@ Status Pending::take(std::vector<Tensor> &results) {
   return std::move(status_);
 }
 
-void startPending(std::string name, size_t resultCount, Pending::Work work, itx_pending **pending) {
+void startPending(std::string name, size_t resultCount, Pending::Work work, itx_pending **pending,
+                  std::shared_ptr<std::atomic<bool>> cancelled) {
   auto handle = std::make_unique<itx_pending>();
   handle->work = std::make_shared<Pending>(std::move(name), resultCount);
+  handle->cancelled = std::move(cancelled);
   runInBackground([state = handle->work, work = std::move(work)]() mutable { state->run(std::move(work)); });
   *pending = handle.release();
 }
@@ -87,6 +90,11 @@ static void freeHandle(itx_pending *pending) {
 }
 
 void itx_pending_free(itx_pending *pending) { freeHandle(pending); }
+
+void itx_pending_cancel(itx_pending *pending) {
+  if (pending && pending->cancelled && !pending->work->isForeign())
+    *pending->cancelled = true;
+}
 
 itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count) {
   return guarded([&]() -> Status {

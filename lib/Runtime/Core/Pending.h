@@ -13,6 +13,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <sys/types.h>
 #include <unistd.h>
@@ -52,8 +53,9 @@ private:
   std::vector<Tensor> results_;
 };
 
-/// Starts work on another thread.
-void startPending(std::string name, size_t resultCount, Pending::Work work, itx_pending **pending);
+/// Starts work on another thread. `cancelled` is set when the caller does not want it any more; null if nothing asks.
+void startPending(std::string name, size_t resultCount, Pending::Work work, itx_pending **pending,
+                  std::shared_ptr<std::atomic<bool>> cancelled = nullptr);
 
 /// Makes handles of tensors.
 void giveTensors(std::vector<Tensor> &from, itx_tensor **to);

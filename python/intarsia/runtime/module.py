@@ -216,6 +216,15 @@ class Pending:
         """Return True if `result` will not block."""
         return self._runtime.done()
 
+    def cancel(self) -> None:
+        """Let the call end as soon as the kernels that have begun are done; does not wait.
+
+        `result` raises `CancelledError` then, unless the call was done before. A loop that never ends is left this way.
+        """
+        with self._lock:
+            if self._outcome is None:
+                self._runtime.cancel()
+
     def result(self, timeout: float | None = None) -> Any:
         """Wait, and return what the call returns, each time again.
 
@@ -228,9 +237,13 @@ class Pending:
         ------
         TimeoutError
             The call is not done by then.
+        CancelledError
+            The call was cancelled.
         Error
             The call failed.
         """
+        while timeout is None and not self._runtime.done_within(100_000):
+            pass  # Python handles signals in between
         if timeout is not None and not self._runtime.done_within(max(0, min(int(timeout * 1e6), INT64_MAX))):
             raise TimeoutError(f"{self._function.name} is not done after {timeout:g} s")
         with self._lock:

@@ -39,6 +39,10 @@ class BusyError(Error):
     """As many requests wait as an engine lets: the same request may be taken later."""
 
 
+class CancelledError(Error):
+    """The caller has cancelled the call."""
+
+
 class CompileError(Error):
     """The compiler refused the model; the message is its output."""
 
@@ -49,6 +53,7 @@ _BY_STATUS: dict[str, type[Error]] = {
     "corrupt": CorruptError,
     "cache full": CacheFullError,
     "busy": BusyError,
+    "cancelled": CancelledError,
 }
 
 

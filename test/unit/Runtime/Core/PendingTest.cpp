@@ -125,6 +125,35 @@ TEST_F(PendingCalls, GiveTheirErrorsToTheWait) {
   EXPECT_THAT(itx_last_error(), HasSubstr("room for 2 outputs given, function 'main' has 1"));
 }
 
+TEST_F(PendingCalls, EndWhenTheirCallerCancels) {
+  ModulePointer module = load(writeMixed(folder));
+  const itx_function *main = find(module, "main");
+  TensorPointer ids = tensorOf<int64_t>(ITX_I64, {3}, {1, 2, 3});
+  itx_tensor *input = ids.get(), *made = nullptr;
+  int asked = 0;
+  itx_invoke_options options = {};
+  options.struct_bytes = sizeof(options);
+  options.cancelled_data = &asked;
+  options.cancelled = [](void *data) -> int32_t { return ++*static_cast<int *>(data) == 2; };
+  EXPECT_EQ(itx_invoke_with(main, &options, &input, 1, &made, 1), ITX_CANCELLED);
+  EXPECT_THAT(itx_last_error(), HasSubstr("function 'main' was cancelled by its caller"));
+  EXPECT_EQ(made, nullptr);
+  EXPECT_EQ(asked, 2) << "nothing is asked of a call that has failed";
+  EXPECT_STREQ(itx_status_name(ITX_CANCELLED), "cancelled");
+  {
+    ScopedDelay delayed(20000);
+    itx_pending *pending = start(main, {input});
+    itx_pending_cancel(pending);
+    EXPECT_EQ(itx_pending_wait(pending, &made, 1), ITX_CANCELLED);
+  }
+  itx_pending *pending = start(main, {input});
+  while (!itx_pending_done(pending))
+    std::this_thread::yield();
+  itx_pending_cancel(pending);
+  EXPECT_NE(waitFor(pending), nullptr) << "it was done before";
+  itx_pending_cancel(nullptr);
+}
+
 TEST_F(PendingCalls, KeepWhatTheyUse) {
   ModulePointer module = load(writeMixed(folder));
   ScopedDelay delayed(500);
