@@ -74,7 +74,11 @@ ContractionOpInterface intarsia::asProductWithWeight(Operation *op) {
   auto product = llvm::dyn_cast_if_present<ContractionOpInterface>(op);
   if (!product || product.getLeftRead() != LeftRead::Rows || !product.hasStoredRight() || !product.givesSums())
     return nullptr;
-  return product;
+  // Features of rows are last, and the matrix is [features of the result, features of the left side].
+  ContractionMaps maps = product.getMaps();
+  auto sharedWithLast = [&](AffineMap map) { return sharedDimension(map, map.getNumResults() - 1, maps.right); };
+  bool isMatrix = maps.right.getNumResults() == 2 && sharedWithLast(maps.result) == 0 && sharedWithLast(maps.left) == 1;
+  return isMatrix ? product : nullptr;
 }
 
 #include "dialects/Interfaces/BlockFormatInterface.cpp.inc"

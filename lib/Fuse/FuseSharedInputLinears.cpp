@@ -125,10 +125,9 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     // A linear that shares its consumer with other linears is concatenated only with those.
     for (auto [linear, consumer] : linears) {
       Attribute stored = nn::storedFormOf(linear.getRight());
-      std::optional<int64_t> features = featuresOf(linear);
-      if (!stored || !features || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))
+      if (!stored || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))
         continue;
-      int64_t depth = cast<RankedTensorType>(linear.getRight().getType()).getDimSize(*features);
+      int64_t depth = cast<RankedTensorType>(linear.getRight().getType()).getDimSize(1);
       Type bias = linear.getBias() ? getElementTypeOrSelf(linear.getBias().getType()) : Type();
       add({linear->getName(), linear->getPropertiesAsAttribute(), linear.getLeft(), stored, depth, bias,
            feedsAttentionOnly(linear), consumers.lookup(consumer) > 1 ? consumer : nullptr,
@@ -141,16 +140,6 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
         concatenate(fuser, members);
     if (failed(fuser.finish()))
       return signalPassFailure();
-  }
-
-  /// Returns the dimension of the weight that is summed; nullopt if rows of another weight cannot follow those of this
-  /// one, of which each gives a feature of the result.
-  static std::optional<int64_t> featuresOf(ContractionOpInterface linear) {
-    ContractionMaps maps = linear.getMaps();
-    bool joinsColumns = sharedDimension(maps.result, maps.result.getNumResults() - 1, maps.right) == 0;
-    if (!joinsColumns || maps.right.getNumResults() != 2)
-      return std::nullopt;
-    return sharedDimension(maps.left, maps.left.getNumResults() - 1, maps.right);
   }
 
   /// True if a kernel can store the results each for itself: its tiles are panels of the weight's rows, each of which

@@ -53,13 +53,15 @@ std::string nameOf(rt::KernelOp kernel) {
       name += "_" + verb;
     if (!sizes.empty())
       continue;
-    if (ContractionOpInterface product = asProductWithWeight(&op)) {
-      ContractionMaps maps = product.getMaps();
+    auto contraction = dyn_cast<ContractionOpInterface>(op);
+    if (contraction && contraction.givesSums() && contraction.hasStoredRight()) {
+      ContractionMaps maps = contraction.getMaps();
+      auto weight = cast<RankedTensorType>(contraction.getRight().getType());
       SmallVector<int64_t> depthAndColumns;
       for (ContractionLoop kind : {ContractionLoop::Depth, ContractionLoop::Column})
         for (unsigned loop : maps.loops(kind))
-          depthAndColumns.push_back(
-              cast<RankedTensorType>(product.getRight().getType()).getDimSize(*dimensionOf(maps.right, loop)));
+          if (std::optional<int64_t> dimension = dimensionOf(maps.right, loop))
+            depthAndColumns.push_back(weight.getDimSize(*dimension));
       sizes = sizesText(depthAndColumns);
     } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
       sizes = sizesText(cast<RankedTensorType>(attention.getQuery().getType()).getShape().take_back(2));

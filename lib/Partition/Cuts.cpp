@@ -54,14 +54,13 @@ Why wholeFeatures(Operation *op) { return describe(op) + " needs all features of
 //===-- Products with weights -----------------------------------------------------------------------------------===//
 
 Why cutsOf(ContractionOpInterface product, const Cut &cut, Needs needs) {
-  std::optional<int64_t> outputs = outputDimension(product);
-  if (!outputs)
+  if (!asProductWithWeight(product))
     return describe(product) + " is not split";
   if (cut.dimension != lastOf(product->getResult(0)))
     return describe(product) + " is split by its features alone";
   if (!nn::isPrepacked(product.getRight()) || (product.getBias() && !nn::isPrepacked(product.getBias())))
     return describe(product) + " has a weight that is computed";
-  needs.set(product.getRightOperand(), *outputs, cut.ranges);
+  needs.set(product.getRightOperand(), 0, cut.ranges);
   for (OpOperand &bias : product.getBiasOperand())
     needs.set(bias, 0, cut.ranges);
   return std::nullopt;
@@ -266,17 +265,6 @@ std::optional<std::string> findOperandCuts(Operation *op, const Cut &cut, Operan
         return sameOf(dequantize.getQuantizedMutable());
       })
       .Default([](Operation *other) { return describe(other) + " is not split"; });
-}
-
-std::optional<int64_t> outputDimension(Operation *op) {
-  ContractionOpInterface product = asProductWithWeight(op);
-  if (!product)
-    return std::nullopt;
-  ContractionMaps maps = product.getMaps();
-  auto last = [](AffineMap map) { return int64_t(map.getNumResults()) - 1; };
-  if (maps.right.getNumResults() != 2 || sharedDimension(maps.left, last(maps.left), maps.right) != last(maps.right))
-    return std::nullopt;
-  return sharedDimension(maps.result, last(maps.result), maps.right);
 }
 
 Why CutValues::cut(Value value, const Cut &cut, Operation *reader) {

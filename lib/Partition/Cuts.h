@@ -41,10 +41,6 @@ using OperandCuts = llvm::SmallVector<std::optional<Cut>>;
 /// norms and views along dimensions that they do not mix.
 std::optional<std::string> findOperandCuts(mlir::Operation *op, const Cut &cut, OperandCuts &operands);
 
-/// Returns the dimension of a matrix that the last one of the result is counted along, if op is a product with a weight
-/// whose rows are what is summed: these can be cut along either dimension. nullopt for other ops.
-std::optional<int64_t> outputDimension(mlir::Operation *product);
-
 /// Values of a function that are computed in parts, each with its cut.
 class CutValues {
 public:

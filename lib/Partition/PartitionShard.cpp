@@ -121,8 +121,8 @@ private:
     if (!speeds.empty())
       ownSpeeds.assign(speeds.begin() + stage.value_or(0) * world, speeds.begin() + (stage.value_or(0) + 1) * world);
     for (Operation &op : function.front()) {
-      if (outputDimension(&op))
-        planProduct(cast<ContractionOpInterface>(op), values, parts);
+      if (ContractionOpInterface product = asProductWithWeight(&op))
+        planProduct(product, values, parts);
       else if (auto experts = dyn_cast<nn::ExpertsOp>(op))
         planExperts(experts, parts);
     }
@@ -147,8 +147,8 @@ private:
   static void splitSharedLinears(func::FuncOp function) {
     SmallVector<ContractionOpInterface> products;
     for (Operation &op : function.front())
-      if (outputDimension(&op))
-        products.push_back(cast<ContractionOpInterface>(op));
+      if (ContractionOpInterface product = asProductWithWeight(&op))
+        products.push_back(product);
     for (ContractionOpInterface product : products) {
       auto type = cast<RankedTensorType>(product->getResult(0).getType());
       int64_t last = type.getRank() - 1;
@@ -172,7 +172,7 @@ private:
         int64_t begin = slice.getStaticOffsets()[last];
         Range range = {begin, begin + slice.getType().getDimSize(last)};
         OpBuilder builder(product);
-        Value ownWeight = partOf(builder, weight, *outputDimension(product), range);
+        Value ownWeight = partOf(builder, weight, 0, range);
         Value ownBias = bias ? partOf(builder, bias, 0, range) : Value();
         Operation *own =
             product.cloneWith(builder, product.getLoc(), slice.getType(), product.getLeft(), ownWeight, ownBias);

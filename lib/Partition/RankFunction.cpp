@@ -184,8 +184,7 @@ Value RankFunction::allReduce(Value partial) {
 }
 
 void RankFunction::addParts(ContractionOpInterface product, const Part &part) {
-  int64_t features = typeOf(product.getRight()).getRank() - 1; // outputDimension() is another one
-  Value weight = partOf(builder, mapping.lookup(product.getRight()), features, part.ranges[rank]);
+  Value weight = partOf(builder, mapping.lookup(product.getRight()), 1, part.ranges[rank]);
   Value bias = rank == 0 && product.getBias() ? mapping.lookup(product.getBias()) : Value();
   Value result = product->getResult(0);
   Operation *partial =
@@ -260,7 +259,7 @@ void RankFunction::gatherParts(ContractionOpInterface product) {
   int64_t features = type.getShape().back(), each = llvm::divideCeil(features, world);
   int64_t begin = std::min(rank * each, features - each);
   Range range = {begin, begin + each};
-  Value weight = partOf(builder, mapping.lookup(product.getRight()), *outputDimension(product), range);
+  Value weight = partOf(builder, mapping.lookup(product.getRight()), 0, range);
   Value bias = product.getBias() ? partOf(builder, mapping.lookup(product.getBias()), 0, range) : Value();
   ContractionOpInterface multiplied =
       product.cloneWith(builder, location, withSize(type, 1, each), mapping.lookup(product.getLeft()), weight, bias);

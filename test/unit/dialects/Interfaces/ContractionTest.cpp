@@ -38,10 +38,30 @@ public:
   }
 };
 
+/// `test.columns`: rows [n, k] by a stored matrix [k, m].
+class ColumnsOp
+    : public Op<ColumnsOp, OpTrait::ZeroRegions, OpTrait::OneResult, OpTrait::ZeroSuccessors,
+                OpTrait::NOperands<2>::Impl, ContractionOpInterface::Trait, StoredOperandOpInterface::Trait> {
+public:
+  using Op::Op;
+  static StringRef getOperationName() { return "test.columns"; }
+  static ArrayRef<StringRef> getAttributeNames() { return {}; }
+  OpOperand &getLeftOperand() { return getOperation()->getOpOperand(0); }
+  SmallVector<OpOperand *> getRightOperands() { return {&getOperation()->getOpOperand(1)}; }
+  MutableOperandRange getBiasOperand() { return MutableOperandRange(getOperation(), 2, 0); }
+  std::optional<Type> getPrecision() { return std::nullopt; }
+  void setPrecision(Type) {}
+  StoredOperand getStoredOperand(unsigned operand) { return operand ? StoredOperand::Matrix : StoredOperand::None; }
+  ContractionMaps getMaps() {
+    auto map = [&](ArrayRef<unsigned> loops) { return AffineMap::getMultiDimMapWithTargets(3, loops, getContext()); };
+    return {map({0, 2}), map({2, 1}), map({0, 1})};
+  }
+};
+
 class TestDialect : public Dialect {
 public:
   explicit TestDialect(MLIRContext *context) : Dialect("test", context, TypeID::get<TestDialect>()) {
-    addOperations<ConvolutionOp>();
+    addOperations<ColumnsOp, ConvolutionOp>();
   }
   static StringRef getDialectNamespace() { return "test"; }
 };
@@ -50,7 +70,7 @@ const char ops[] = R"(
 func.func @ops(%x: tensor<?x5x8xf32>, %w: tensor<6x8xf32>, %b: tensor<6xf32>, %l: tensor<3x8x4xf32>,
                %r: tensor<3x6x8xf32>, %t: tensor<?x16xf32>, %indices: tensor<?x2xi32>, %weights: tensor<?x2xf32>,
                %gateUp: tensor<4x2x32x16xf32>, %gateUpBias: tensor<4x2x32xf32>, %down: tensor<4x16x32xf32>,
-               %image: tensor<2x9x9x3xf32>, %filter: tensor<4x3x3x3xf32>) {
+               %image: tensor<2x9x9x3xf32>, %filter: tensor<4x3x3x3xf32>, %matrix: tensor<16x4xf32>) {
   %linear = nn.linear %x, %w, %b {precision = bf16}
       : (tensor<?x5x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<?x5x6xf32>
   %matmul = nn.matmul %l, %r {transpose_lhs, transpose_rhs} : (tensor<3x8x4xf32>, tensor<3x6x8xf32>) -> tensor<3x4x6xf32>
@@ -58,6 +78,7 @@ func.func @ops(%x: tensor<?x5x8xf32>, %w: tensor<6x8xf32>, %b: tensor<6xf32>, %l
       {activation = #nn.gated_activation<silu>} : (tensor<?x16xf32>, tensor<?x2xi32>, tensor<?x2xf32>,
       tensor<4x2x32x16xf32>, tensor<4x16x32xf32>, tensor<4x2x32xf32>) -> tensor<?x16xf32>
   %convolution = "test.convolution"(%image, %filter) : (tensor<2x9x9x3xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x4x4xf32>
+  %columns = "test.columns"(%t, %matrix) : (tensor<?x16xf32>, tensor<16x4xf32>) -> tensor<?x4xf32>
   return
 }
 )";
@@ -165,6 +186,15 @@ TEST_F(Contraction, ConvolutionReadsWindows) {
   EXPECT_EQ(loops(op, ContractionLoop::Depth), Loops({4, 5, 6}));
   EXPECT_EQ(op.getLeftRead(), LeftRead::Window);
   // Passes that take rows for what they are leave it alone.
+  EXPECT_EQ(asProductWithWeight(op), nullptr);
+}
+
+TEST_F(Contraction, MatricesByColumnsAreLeftAlone) {
+  ContractionOpInterface op = find("test.columns");
+  EXPECT_EQ(op.getLeftRead(), LeftRead::Rows);
+  EXPECT_TRUE(op.hasStoredRight());
+  EXPECT_TRUE(op.givesSums());
+  // Its rows are not what is summed: blocks of a format and parts of ranks would be of the wrong dimension.
   EXPECT_EQ(asProductWithWeight(op), nullptr);
 }
 
