@@ -139,9 +139,12 @@ public:
         .Case([&](arith::AddIOp) { return within(llvm::checkedAdd(a.low, b.low), llvm::checkedAdd(a.high, b.high)); })
         .Case([&](arith::SubIOp) { return within(llvm::checkedSub(a.low, b.high), llvm::checkedSub(a.high, b.low)); })
         .Case([&](arith::MulIOp) {
-          if (a.low < 0 || b.low < 0)
+          std::optional<int64_t> corners[] = {llvm::checkedMul(a.low, b.low), llvm::checkedMul(a.low, b.high),
+                                              llvm::checkedMul(a.high, b.low), llvm::checkedMul(a.high, b.high)};
+          if (!llvm::all_of(corners, [](std::optional<int64_t> corner) { return corner.has_value(); }))
             return all;
-          return within(llvm::checkedMul(a.low, b.low), llvm::checkedMul(a.high, b.high));
+          return within(*std::min_element(std::begin(corners), std::end(corners)),
+                        *std::max_element(std::begin(corners), std::end(corners)));
         })
         .Case([&](arith::MaxSIOp) { return Interval{std::max(a.low, b.low), std::max(a.high, b.high)}; })
         .Case([&](arith::MinSIOp) { return Interval{std::min(a.low, b.low), std::min(a.high, b.high)}; })
@@ -235,6 +238,8 @@ public:
   LogicalResult run() {
     SmallVector<Check> checks;
     op.getBlock()->walk([&](tensor::ExtractOp extract) {
+      if (extract->hasAttr(legalize::insideAttr))
+        return;
       for (auto [dimension, index] : llvm::enumerate(extract.getIndices()))
         if (needsCheck(index, extract, dimension))
           checks.push_back({extract, index, extract.getTensor(), int64_t(dimension)});
@@ -499,7 +504,10 @@ struct LegalizeChecks : legalize::impl::LegalizeChecksBase<LegalizeChecks> {
         if (failed(BodyChecks(op, sizes).run()))
           return signalPassFailure();
     }
-    getOperation().walk([](tensor::ExtractOp op) { op->removeDiscardableAttr(legalize::writtenAsAttr); });
+    getOperation().walk([](tensor::ExtractOp op) {
+      op->removeDiscardableAttr(legalize::writtenAsAttr);
+      op->removeDiscardableAttr(legalize::insideAttr);
+    });
     RewritePatternSet patterns(&getContext());
     patterns.add<BranchToSelect>(&getContext());
     if (failed(legalize::rewrite(getOperation(), std::move(patterns))))

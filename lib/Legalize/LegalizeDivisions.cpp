@@ -8,6 +8,7 @@
 // Here they have the results of NumPy: a quotient and a remainder by zero are 0, and quotients wrap.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Legalize/Passes.h"
+#include "lib/Legalize/Rewrite.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -62,18 +63,8 @@ public:
 private:
   Value constant(int64_t number) {
     Type type = op->getResult(0).getType();
-    auto shaped = dyn_cast<RankedTensorType>(type);
-    TypedAttr element = builder.getIntegerAttr(getElementTypeOrSelf(type), number);
-    if (!shaped)
-      return arith::ConstantOp::create(builder, location, element);
-    if (shaped.hasStaticShape())
-      return arith::ConstantOp::create(builder, location, DenseElementsAttr::get(shaped, Attribute(element)));
-    SmallVector<Value> sizes;
-    for (int64_t dimension = 0; dimension < shaped.getRank(); ++dimension)
-      if (shaped.isDynamicDim(dimension))
-        sizes.push_back(tensor::DimOp::create(builder, location, op->getOperand(0), dimension));
-    return tensor::SplatOp::create(builder, location, arith::ConstantOp::create(builder, location, element), shaped,
-                                   sizes);
+    return intarsia::legalize::constantLike(
+        builder, location, type, builder.getIntegerAttr(getElementTypeOrSelf(type), number), op->getOperand(0));
   }
 
   Value equal(Value a, Value b) { return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, a, b); }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Legalize/Passes.h"
 
+#include "mlir/Conversion/ControlFlowToSCF/ControlFlowToSCF.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -54,12 +55,25 @@ static void locateRegions(ModuleOp module) {
   });
 }
 
+/// Turns branches between blocks into scf.if and scf.while.
+static LogicalResult liftBlocks(ModuleOp module,
+                                function_ref<LogicalResult(OpPassManager &, Operation *)> runPipeline) {
+  if (llvm::all_of(module.getOps<func::FuncOp>(),
+                   [](func::FuncOp function) { return function.getBody().hasOneBlock(); }))
+    return success();
+  OpPassManager manager(ModuleOp::getOperationName());
+  manager.addNestedPass<func::FuncOp>(createLiftControlFlowToSCFPass());
+  return runPipeline(manager, module);
+}
+
 namespace {
 struct LegalizeFunctions : intarsia::legalize::impl::LegalizeFunctionsBase<LegalizeFunctions> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     locateRegions(module);
-    if (failed(refuseModules(module)) || failed(takeDeclarations(module)) || failed(inlineCalls(module)))
+    if (failed(refuseModules(module)) || failed(takeDeclarations(module)) ||
+        failed(liftBlocks(module, [&](OpPassManager &manager, Operation *op) { return runPipeline(manager, op); })) ||
+        failed(inlineCalls(module)))
       signalPassFailure();
   }
 
@@ -75,10 +89,8 @@ struct LegalizeFunctions : intarsia::legalize::impl::LegalizeFunctionsBase<Legal
     if (failed(runPipeline(manager, module)))
       return failure();
     WalkResult result = module.walk([](func::CallOp call) {
-      call.emitError()
-          << "the call of '" << call.getCallee()
-          << "' cannot be inlined: functions that call themselves, and functions of several blocks, are not "
-             "compiled";
+      call.emitError() << "the call of '" << call.getCallee()
+                       << "' cannot be inlined: functions that call themselves are not compiled";
       return WalkResult::interrupt();
     });
     if (result.wasInterrupted())

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
+#include <cmath>
 
 namespace intarsia::legalize {
 #define GEN_PASS_DEF_LEGALIZEOPS
@@ -125,16 +126,10 @@ template <typename Op, typename Extend> struct WidenProduct : OpRewritePattern<O
     Type wideElement = rewriter.getIntegerType(std::max(8u, 2 * width)); // memory holds no narrower ones
     auto shaped = dyn_cast<RankedTensorType>(type);
     Type wide = shaped ? Type(shaped.clone(wideElement)) : wideElement;
-    Value half = arith::ConstantOp::create(rewriter, location, rewriter.getIntegerAttr(wideElement, width));
-    if (shaped) {
-      SmallVector<Value> sizes;
-      for (int64_t dimension = 0; dimension < shaped.getRank(); ++dimension)
-        if (shaped.isDynamicDim(dimension))
-          sizes.push_back(tensor::DimOp::create(rewriter, location, op.getLhs(), dimension));
-      half = tensor::SplatOp::create(rewriter, location, half, cast<RankedTensorType>(wide), sizes);
-    } else if (isa<ShapedType>(type)) {
+    if (isa<ShapedType>(type) && !shaped)
       return failure();
-    }
+    Value half = intarsia::legalize::constantLike(rewriter, location, wide, rewriter.getIntegerAttr(wideElement, width),
+                                                  op.getLhs());
     Value product = arith::MulIOp::create(rewriter, location, Extend::create(rewriter, location, wide, op.getLhs()),
                                           Extend::create(rewriter, location, wide, op.getRhs()));
     Value high = arith::ShRUIOp::create(rewriter, location, product, half);
@@ -155,6 +150,57 @@ struct ExpandCarry : OpRewritePattern<arith::AddUIExtendedOp> {
   }
 };
 
+/// The remainder of floats as C's fmod has it, exactly, in f64: steps subtract multiples of the divisor times 2^k,
+/// whose factors have at most 28 bits, so that no product is rounded. The largest quotient of f32 is below 2^278.
+struct ExpandRemainder : OpRewritePattern<arith::RemFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::RemFOp op, PatternRewriter &rewriter) const override {
+    Type type = op.getType();
+    auto shaped = dyn_cast<RankedTensorType>(type);
+    if (getElementTypeOrSelf(type).getIntOrFloatBitWidth() > 32 || (isa<ShapedType>(type) && !shaped))
+      return failure();
+    Location location = op.getLoc();
+    Type f32 = rewriter.getF32Type(), f64 = rewriter.getF64Type();
+    Type single = shaped ? Type(shaped.clone(f32)) : f32, wide = shaped ? Type(shaped.clone(f64)) : f64;
+    auto widened = [&](Value value) -> Value { // processors have no instruction from narrower floats to f64
+      if (type != single)
+        value = arith::ExtFOp::create(rewriter, location, single, value);
+      return arith::ExtFOp::create(rewriter, location, wide, value);
+    };
+    auto constant = [&](double number) {
+      return intarsia::legalize::constantLike(rewriter, location, wide, rewriter.getFloatAttr(f64, number),
+                                              op.getLhs());
+    };
+    Value left = widened(op.getLhs()), right = widened(op.getRhs());
+    Value rest = math::AbsFOp::create(rewriter, location, left),
+          divisor = math::AbsFOp::create(rewriter, location, right);
+    Value zero = constant(0);
+    for (int exponent = 252; exponent >= 0; exponent -= 28) {
+      Value multiple = arith::MulFOp::create(rewriter, location, divisor, constant(std::ldexp(1.0, exponent)));
+      Value quotient = math::TruncOp::create(rewriter, location,
+                                             arith::DivFOp::create(rewriter, location, rest, multiple).getResult());
+      Value product = arith::MulFOp::create(rewriter, location, quotient, multiple);
+      Value less = arith::SubFOp::create(rewriter, location, rest, product);
+      // A quotient that was rounded up to the next number is one too large.
+      Value isBelow = arith::CmpFOp::create(rewriter, location, arith::CmpFPredicate::OLT, less, zero);
+      Value more = arith::AddFOp::create(rewriter, location, less, multiple);
+      rest = arith::SelectOp::create(rewriter, location, isBelow, more, less);
+    }
+    Value result = math::CopySignOp::create(rewriter, location, rest, left);
+    Value isInfinite = arith::CmpFOp::create(rewriter, location, arith::CmpFPredicate::OEQ, divisor,
+                                             constant(std::numeric_limits<double>::infinity()));
+    Value isFinite = arith::CmpFOp::create(rewriter, location, arith::CmpFPredicate::OLT,
+                                           math::AbsFOp::create(rewriter, location, left).getResult(),
+                                           constant(std::numeric_limits<double>::infinity()));
+    Value isWhole = arith::AndIOp::create(rewriter, location, isInfinite, isFinite);
+    result = arith::SelectOp::create(rewriter, location, isWhole, left, result);
+    result = arith::TruncFOp::create(rewriter, location, single, result); // which holds it
+    rewriter.replaceOp(op,
+                       type == single ? result : arith::TruncFOp::create(rewriter, location, type, result).getResult());
+    return success();
+  }
+};
+
 /// True if a resource has the bytes of a type.
 bool hasBytes(DenseResourceElementsAttr resource) {
   AsmResourceBlob *blob = resource.getRawHandle().getBlob();
@@ -164,16 +210,33 @@ bool hasBytes(DenseResourceElementsAttr resource) {
          (!isSplat || type.getNumElements() == 1);
 }
 
+/// Returns the elements of a resource of i1 that has a byte for each, 0 or 1, as arrays of other programs have them;
+/// nullopt for other resources.
+std::optional<SmallVector<bool>> boolsInBytes(DenseResourceElementsAttr resource) {
+  AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+  auto type = cast<ShapedType>(resource.getType());
+  if (!blob || !type.getElementType().isInteger(1) || int64_t(blob->getData().size()) != type.getNumElements() ||
+      llvm::any_of(blob->getData(), [](char byte) { return byte != 0 && byte != 1; }))
+    return std::nullopt;
+  return llvm::map_to_vector(blob->getData(), [](char byte) { return byte == 1; });
+}
+
 /// Turns dense_resource constants into dense ones.
 struct TakeResource : OpRewritePattern<arith::ConstantOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ConstantOp op, PatternRewriter &rewriter) const override {
     auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
-    if (!resource || !hasBytes(resource))
+    if (!resource)
+      return failure();
+    auto type = cast<ShapedType>(resource.getType());
+    if (std::optional<SmallVector<bool>> bools = boolsInBytes(resource)) {
+      rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, DenseElementsAttr::get(type, ArrayRef<bool>(*bools)));
+      return success();
+    }
+    if (!hasBytes(resource))
       return failure();
     ArrayRef<char> bytes = resource.getRawHandle().getBlob()->getData();
-    rewriter.replaceOpWithNewOp<arith::ConstantOp>(
-        op, DenseElementsAttr::getFromRawBuffer(cast<ShapedType>(resource.getType()), bytes));
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, DenseElementsAttr::getFromRawBuffer(type, bytes));
     return success();
   }
 };
@@ -275,12 +338,46 @@ struct SwitchToBranches : OpRewritePattern<scf::IndexSwitchOp> {
   }
 };
 
+/// Floats that scf.if gives become tensors without dimensions: the host passes integers and tensors.
+struct TensorsOfBranches : OpRewritePattern<scf::IfOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(scf::IfOp op, PatternRewriter &rewriter) const override {
+    auto isFloat = [](Type type) { return isa<FloatType>(type); };
+    if (llvm::none_of(op.getResultTypes(), isFloat) || op->getParentOfType<linalg::LinalgOp>() ||
+        op->getParentOfType<tensor::GenerateOp>())
+      return failure();
+    SmallVector<Type> types = llvm::map_to_vector(
+        op.getResultTypes(), [&](Type type) -> Type { return isFloat(type) ? RankedTensorType::get({}, type) : type; });
+    auto branch = scf::IfOp::create(rewriter, op.getLoc(), types, op.getCondition(), /*addThenBlock=*/false,
+                                    /*addElseBlock=*/false);
+    for (auto [from, to] : llvm::zip_equal(op->getRegions(), branch->getRegions())) {
+      rewriter.inlineRegionBefore(from, to, to.begin());
+      Operation *yield = to.front().getTerminator();
+      rewriter.setInsertionPoint(yield);
+      for (OpOperand &value : yield->getOpOperands())
+        if (isFloat(value.get().getType())) {
+          Value tensor = tensor::FromElementsOp::create(rewriter, op.getLoc(),
+                                                        RankedTensorType::get({}, value.get().getType()), value.get());
+          rewriter.modifyOpInPlace(yield, [&] { value.set(tensor); });
+        }
+    }
+    rewriter.setInsertionPointAfter(branch);
+    SmallVector<Value> results;
+    for (auto [old, result] : llvm::zip_equal(op.getResults(), branch.getResults()))
+      results.push_back(isFloat(old.getType())
+                            ? tensor::ExtractOp::create(rewriter, op.getLoc(), result, ValueRange{}).getResult()
+                            : result);
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
 struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<DecomposeSoftmax, LowerPack, LowerUnpack, WidenProduct<arith::MulSIExtendedOp, arith::ExtSIOp>,
-                 WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, ExpandCarry, TakeResource, TakeAllocation,
-                 TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches,
+                 WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, ExpandCarry, ExpandRemainder, TakeResource,
+                 TakeAllocation, TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, TensorsOfBranches,
                  ExpandAffine<affine::AffineApplyOp, arith::AddIOp>, ExpandAffine<affine::AffineMinOp, arith::MinSIOp>,
                  ExpandAffine<affine::AffineMaxOp, arith::MaxSIOp>>(&getContext());
     if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))) || failed(refuse()))

@@ -1,4 +1,4 @@
-//===- LegalizeReductions.cpp - Results of reductions without dimensions that they keep --------------------------===//
+//===- LegalizeReductions.cpp - Results without dimensions of 1 that no loop has ---------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -77,13 +77,15 @@ bool narrow(linalg::GenericOp op, IRRewriter &rewriter) {
     maps[number] = found.back()->map;
     // A fill is repeated on the narrow tensor, so that kernels can still have a copy of it.
     auto fill = init.get().getDefiningOp<linalg::FillOp>();
-    if (fill) {
+    if (fill || init.get().getDefiningOp<tensor::EmptyOp>()) {
       SmallVector<Value> sizes;
       for (auto [position, expression] : llvm::enumerate(op.getMatchingIndexingMap(&init).getResults()))
         if (!isa<AffineConstantExpr>(expression) && cast<RankedTensorType>(init.get().getType()).isDynamicDim(position))
-          sizes.push_back(tensor::DimOp::create(rewriter, location, fill.getOutputs()[0], position));
-      Value empty = tensor::EmptyOp::create(rewriter, location, found.back()->type, sizes);
-      outputs[output] = linalg::FillOp::create(rewriter, location, fill.getInputs(), empty).getResult(0);
+          sizes.push_back(
+              tensor::DimOp::create(rewriter, location, fill ? fill.getOutputs()[0] : init.get(), position));
+      outputs[output] = tensor::EmptyOp::create(rewriter, location, found.back()->type, sizes);
+      if (fill)
+        outputs[output] = linalg::FillOp::create(rewriter, location, fill.getInputs(), outputs[output]).getResult(0);
     } else {
       outputs[output] =
           tensor::CollapseShapeOp::create(rewriter, location, found.back()->type, init.get(), found.back()->groups);
@@ -114,12 +116,12 @@ bool narrow(linalg::GenericOp op, IRRewriter &rewriter) {
 struct LegalizeReductions : intarsia::legalize::impl::LegalizeReductionsBase<LegalizeReductions> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    SmallVector<linalg::GenericOp> reductions;
+    SmallVector<linalg::GenericOp> ops;
     getOperation().walk([&](linalg::GenericOp op) {
-      if (op.getNumReductionLoops() > 0 && op.hasPureTensorSemantics())
-        reductions.push_back(op);
+      if (op.hasPureTensorSemantics())
+        ops.push_back(op);
     });
-    for (linalg::GenericOp op : reductions)
+    for (linalg::GenericOp op : ops)
       narrow(op, rewriter);
   }
 };

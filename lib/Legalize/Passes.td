@@ -12,7 +12,7 @@ include "mlir/Pass/PassBase.td"
 def LegalizeFunctions : Pass<"legalize-functions", "::mlir::ModuleOp"> {
   let summary = "Leaves functions with bodies that call none";
   let description = [{
-    Declarations that nothing refers to are dropped, calls are inlined. Other declarations, calls that cannot be
+    Declarations that nothing refers to are dropped, blocks become `scf.if` and `scf.while`, and calls are inlined. Other declarations, calls that cannot be
     inlined, and modules inside of the module are refused.
   }];
 }
@@ -55,6 +55,16 @@ def LegalizeOps : Pass<"legalize-ops", "::mlir::func::FuncOp"> {
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def LegalizeTmTensor : Pass<"legalize-tm-tensor", "::mlir::func::FuncOp"> {
+  let summary = "Rewrites the ops of torch-mlir beside linalg as linalg";
+  let description = [{
+    `tm_tensor.scan` becomes log2(n) elementwise steps, `tm_tensor.sort` a count of the elements that come before each
+    one, and `tm_tensor.scatter` a loop over all updates for each element.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def LegalizeDivisions : Pass<"legalize-divisions", "::mlir::func::FuncOp"> {
   let summary = "Divisions of integers by any number have a result";
   let description = [{
@@ -70,6 +80,16 @@ def LegalizeTensors : Pass<"legalize-tensors", "::mlir::func::FuncOp"> {
     `tensor.pad` with a constant and `tensor.insert_slice` without strides become `tensor.concat`; `tensor.generate`,
     `gather`, `insert`, `from_elements` and `insert_slice` with strides or at an index in a tensor become
     `linalg.generic`. The host asserts that indices of `insert` and `insert_slice` from data are inside.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def LegalizeMaps : Pass<"legalize-maps", "::mlir::func::FuncOp"> {
+  let summary = "Bodies read operands whose maps kernels do not read along";
+  let description = [{
+    An input of `linalg.generic` with a map of negative multiples, quotients or remainders, such as `(d0) -> (-d0 + 3)`
+    or `(d0) -> (d0 floordiv 2)`, becomes a `tensor.extract` in the body.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];
@@ -96,7 +116,7 @@ def LegalizeChecks : Pass<"legalize-checks", "::mlir::func::FuncOp"> {
 }
 
 def LegalizeReductions : Pass<"legalize-reductions", "::mlir::func::FuncOp"> {
-  let summary = "Results of reductions lose dimensions of size 1 that the reduction keeps";
+  let summary = "Results of loops lose dimensions of size 1 that no loop has";
   let description = [{
     A result whose map has a constant, `(d0, d1) -> (d0, 0)`, is computed without that dimension, which a reshape gives
     back.

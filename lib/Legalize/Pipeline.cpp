@@ -7,6 +7,7 @@
 #include "intarsia/Legalize/Legalize.h"
 #include "lib/Legalize/Passes.h"
 
+#include "dialects/TmTensor/TmTensor.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -24,15 +25,18 @@ void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(legalize::createLegalizeLoops());
   functions.addPass(legalize::createLegalizeOps());
+  functions.addPass(legalize::createLegalizeTmTensor());
   functions.addPass(legalize::createLegalizeDivisions());
   functions.addPass(legalize::createLegalizeTensors());
+  functions.addPass(legalize::createLegalizeMaps());
   functions.addPass(legalize::createLegalizeChecks());
   functions.addPass(legalize::createLegalizeReductions());
   pipeline.addPass(legalize::createLegalizeScalars());
 }
 
 void intarsia::registerLegalizeDialects(DialectRegistry &registry) {
-  registry.insert<affine::AffineDialect, bufferization::BufferizationDialect, cf::ControlFlowDialect, ub::UBDialect>();
+  registry.insert<affine::AffineDialect, bufferization::BufferizationDialect, cf::ControlFlowDialect,
+                  tm_tensor::TmTensorDialect, ub::UBDialect>();
 }
 
 void intarsia::registerLegalizePasses() {

@@ -10,6 +10,7 @@
 #include "dialects/Fleet/Fleet.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
+#include "dialects/TmTensor/TmTensor.h"
 #include "dialects/Wafer/Wafer.h"
 #include "intarsia/Fuse/Fuse.h"
 #include "intarsia/Legalize/Legalize.h"
@@ -27,7 +28,8 @@
 void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect, wafer::WaferDialect>();
+  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect, tm_tensor::TmTensorDialect,
+                  wafer::WaferDialect>();
   reference::registerReferenceModels(registry);
 }
 

@@ -171,6 +171,15 @@ def einsums(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     return torch.einsum("bij,bjk->bik", x, y), torch.einsum("bij,kj->ikb", x, z), torch.einsum("bij,bij->b", x, x)
 
 
+def ordered(x: Tensor) -> tuple[Tensor, ...]:
+    values, where = x.topk(3, 1)
+    return values, where, x.sort(1, descending=True).values, x.argmin(1)
+
+
+def scattered(x: Tensor, indices: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    return x.scatter(1, indices, y), x.index_put((indices[:, 0],), y[:, 0, None].expand(-1, 6))
+
+
 def rotated(x: Tensor, positions: Tensor) -> Tensor:
     """Rotary positions."""
     angles = positions[:, None].float() * 100.0 ** -(torch.arange(0, 8, 2).float() / 8)
@@ -221,6 +230,9 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Tensor, ...
     "reductions": (lambda: Calls(reductions), lambda: (normal(3, 4, 5),), None),
     "pieces": (lambda: Calls(pieces), lambda: (normal(4, 6), normal(4, 2)), None),
     "einsums": (lambda: Calls(einsums), lambda: (normal(2, 3, 4), normal(2, 4, 5), normal(6, 4)), None),
+    "sums": (lambda: Calls(lambda x: (x.cumsum(1), x.cumsum(0), torch.cumsum(x.to(torch.int32), 1))), lambda: (normal(4, 7) * 3,), None),
+    "ordered": (lambda: Calls(ordered), lambda: (normal(4, 7),), None),
+    "scattered": (lambda: Calls(scattered), lambda: (normal(4, 6), torch.stack([torch.randperm(4)[:3] for _ in range(4)]), normal(4, 3)), None),
     "rotary": (lambda: Calls(rotated), lambda: (normal(2, 5, 8), torch.arange(3, 8)), None),
 }  # fmt: skip
 

@@ -85,6 +85,21 @@ CASES = {
         (TABLE, ids(4, 0, 2).reshape(3, 1)), TABLE[[4, 0, 2]],
         {r"index of 'tensor.gather' in dimension 0 is 7, .* 4": ids(0, 7, 6).reshape(3, 1)},
     ),
+    "scatter": Case(
+        """(%x: tensor<5x6xf32>, %i: tensor<2x1xi64>) -> tensor<5x6xf32> {
+  %u = arith.constant dense<1.0> : tensor<2x3x6xf32>
+  %y = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false)
+      ins(%u, %i : tensor<2x3x6xf32>, tensor<2x1xi64>) outs(%x : tensor<5x6xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    tm_tensor.yield %a : f32
+  } -> tensor<5x6xf32>
+  return %y : tensor<5x6xf32>
+}
+""",
+        (TABLE, ids(2, 1).reshape(2, 1)), np.concatenate([TABLE[:1], np.ones((4, 6), np.float32)]),
+        # Three rows from the third one on are the last ones.
+        {"must be 1: index of 'tm_tensor.scatter' in dimension 0": ids(0, 3).reshape(2, 1)},
+    ),
     # What is read on one side of a branch alone is an index there alone.
     "branch": Case(
         generic(
@@ -197,6 +212,36 @@ def test_divisions(tools, tmp_path, device):
     module = build(tools, tmp_path, text, None, device)
     for name, x, y, expected in cases:
         np.testing.assert_array_equal(getattr(module, name)(x, y), expected, err_msg=name)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_remainders_of_floats(tools, tmp_path, device):
+    """Exact for quotients of any size, as fmod is."""
+    text = "".join(
+        f"""func.func @{kind}(%x: tensor<?x{kind}> {{nn.sizes = ["n"]}}, %y: tensor<?x{kind}> {{nn.sizes = ["n"]}}) -> tensor<?x{kind}> {{
+  %z = arith.remf %x, %y : tensor<?x{kind}>
+  return %z : tensor<?x{kind}>
+}}
+"""
+        for kind in ("f32", "f16")
+    )
+    module = build(tools, tmp_path, text, None, device)
+    random = np.random.default_rng(5)
+    for kind, dtype in (("f32", np.float32), ("f16", np.float16)):
+        limits = np.finfo(dtype)
+        special = np.array(
+            [0, -0.0, 1, -1, 0.1, limits.max, limits.tiny, limits.smallest_subnormal, np.inf, -np.inf, np.nan], dtype
+        )
+        x, y = (one.ravel() for one in np.meshgrid(special, special))
+        powers = random.integers(limits.minexp, limits.maxexp, (2, 300))
+        numbers = (random.uniform(-1, 1, (2, 300)) * np.exp2(powers.astype(np.float64))).astype(dtype)
+        x, y = np.concatenate([x, numbers[0]]), np.concatenate([y, numbers[1]])
+        with np.errstate(invalid="ignore"):
+            expected = np.fmod(x, y)
+        got = getattr(module, kind)(x, y)
+        np.testing.assert_array_equal(got, expected, err_msg=kind)
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(expected[numbers]), err_msg=kind)
 
 
 def divided(op: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -71,6 +71,18 @@ func.func @affine(%x: tensor<?xf32>) -> tensor<?xf32> {
 
 // -----
 
+// A byte for each, as NumPy has them.
+// CHECK-LABEL: @bools
+// CHECK: arith.constant dense<{{\[\[}}true, false, false], [true, true, false]]> : tensor<2x3xi1>
+func.func @bools(%x: tensor<2x3xi1>) -> tensor<2x3xi1> {
+  %w = arith.constant dense_resource<w> : tensor<2x3xi1>
+  %y = arith.andi %x, %w : tensor<2x3xi1>
+  return %y : tensor<2x3xi1>
+}
+{-# dialect_resources: { builtin: { w: "0x01000000010000010100" } } #-}
+
+// -----
+
 func.func @short(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   // expected-error @below {{the resource 'w' has 8 bytes, 'tensor<2x3xf32>' needs 24}}
   %w = arith.constant dense_resource<w> : tensor<2x3xf32>

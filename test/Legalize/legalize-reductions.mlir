@@ -55,3 +55,18 @@ func.func @without(%x: tensor<3x5xf32>, %from: tensor<3xf32>) -> tensor<3xf32> {
     linalg.yield %r : f32 } -> tensor<3xf32>
   return %y : tensor<3xf32>
 }
+
+// What is written to alone is made anew.
+// CHECK-LABEL: @column
+// CHECK: %[[EMPTY:.+]] = tensor.empty() : tensor<4xi64>
+// CHECK: linalg.generic {{.+}} outs(%[[EMPTY]] : tensor<4xi64>)
+// CHECK: tensor.expand_shape
+func.func @column() -> tensor<4x1xi64> {
+  %e = tensor.empty() : tensor<4x1xi64>
+  %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a, 0)>], iterator_types = ["parallel"]} outs(%e : tensor<4x1xi64>) {
+  ^bb0(%o: i64):
+    %i = linalg.index 0 : index
+    %n = arith.index_cast %i : index to i64
+    linalg.yield %n : i64 } -> tensor<4x1xi64>
+  return %y : tensor<4x1xi64>
+}

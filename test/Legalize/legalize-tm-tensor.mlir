@@ -1,0 +1,102 @@
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// RUN: intarsia-opt %s --legalize-tm-tensor --split-input-file --verify-diagnostics | FileCheck %s
+
+// Three steps for five elements.
+// CHECK-LABEL: @scan
+// CHECK-COUNT-3: tensor.concat dim(0)
+// CHECK-NOT: tensor.concat
+// CHECK: tensor.extract_slice %{{.+}}[4, 0] [1, 3] [1, 1]
+// CHECK-NOT: tm_tensor
+func.func @scan(%x: tensor<5x3xf32>, %last: tensor<3xf32>) -> (tensor<5x3xf32>, tensor<3xf32>) {
+  %e = tensor.empty() : tensor<5x3xf32>
+  %y:2 = tm_tensor.scan dimension(0) inclusive(true) ins(%x : tensor<5x3xf32>) outs(%e, %last : tensor<5x3xf32>, tensor<3xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<5x3xf32>, tensor<3xf32>
+  return %y#0, %y#1 : tensor<5x3xf32>, tensor<3xf32>
+}
+
+// NaN is the largest: it comes first where larger ones do.
+// CHECK-LABEL: @sort
+// CHECK: linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: ^bb0(%[[MINE:.+]]: f32, %[[THEIRS:.+]]: f32, %
+// CHECK: arith.cmpf ogt, %[[THEIRS]], %[[MINE]]
+// CHECK: arith.cmpf uno, %[[THEIRS]]
+// CHECK: linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: tensor.extract %{{.+}} {legalize.inside} : tensor<4x7xf32>
+// CHECK: tensor.extract %{{.+}} {legalize.inside} : tensor<4x7xi64>
+func.func @sort(%x: tensor<4x7xf32>, %i: tensor<4x7xi64>) -> (tensor<4x7xf32>, tensor<4x7xi64>) {
+  %y:2 = tm_tensor.sort dimension(1) outs(%x, %i : tensor<4x7xf32>, tensor<4x7xi64>) {
+  ^bb0(%a: f32, %b: f32, %c: i64, %d: i64):
+    %s = arith.cmpf oge, %a, %b : f32
+    tm_tensor.yield %s : i1
+  } -> tensor<4x7xf32>, tensor<4x7xi64>
+  return %y#0, %y#1 : tensor<4x7xf32>, tensor<4x7xi64>
+}
+
+// CHECK-LABEL: @scatter
+// CHECK: linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: cf.assert %{{.+}}, "index of 'tm_tensor.scatter' in dimension 0"
+// CHECK-NOT: cf.assert
+// CHECK: scf.if
+func.func @scatter(%x: tensor<4x6xf32>, %u: tensor<3x6xf32>, %i: tensor<3x1xi64>) -> tensor<4x6xf32> {
+  %y = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%u, %i : tensor<3x6xf32>, tensor<3x1xi64>) outs(%x : tensor<4x6xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %b, %a : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+
+// -----
+
+func.func @exclusive(%x: tensor<5xf32>, %last: tensor<f32>) -> tensor<5xf32> {
+  %e = tensor.empty() : tensor<5xf32>
+  // expected-error@+1 {{'tm_tensor.scan' is exclusive; write an inclusive one and shift it}}
+  %y:2 = tm_tensor.scan dimension(0) inclusive(false) ins(%x : tensor<5xf32>) outs(%e, %last : tensor<5xf32>, tensor<f32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<5xf32>, tensor<f32>
+  return %y#0 : tensor<5xf32>
+}
+
+// -----
+
+func.func @dynamic(%x: tensor<?xf32>, %e: tensor<?xf32>, %last: tensor<f32>) -> tensor<?xf32> {
+  // expected-error@+1 {{'tm_tensor.scan' is along a dynamic dimension; give it a size}}
+  %y:2 = tm_tensor.scan dimension(0) inclusive(true) ins(%x : tensor<?xf32>) outs(%e, %last : tensor<?xf32>, tensor<f32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<?xf32>, tensor<f32>
+  return %y#0 : tensor<?xf32>
+}
+
+// -----
+
+func.func @difference(%x: tensor<5xf32>, %last: tensor<f32>) -> tensor<5xf32> {
+  %e = tensor.empty() : tensor<5xf32>
+  // expected-error@+1 {{'tm_tensor.scan' has a region that is no sum}}
+  %y:2 = tm_tensor.scan dimension(0) inclusive(true) ins(%x : tensor<5xf32>) outs(%e, %last : tensor<5xf32>, tensor<f32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.subf %a, %b : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<5xf32>, tensor<f32>
+  return %y#0 : tensor<5xf32>
+}
+
+// -----
+
+func.func @order(%x: tensor<5xf32>) -> tensor<5xf32> {
+  // expected-error@+1 {{'tm_tensor.sort' has a region that is no comparison of its first two arguments by size}}
+  %y = tm_tensor.sort dimension(0) outs(%x : tensor<5xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.cmpf oeq, %a, %b : f32
+    tm_tensor.yield %s : i1
+  } -> tensor<5xf32>
+  return %y : tensor<5xf32>
+}
