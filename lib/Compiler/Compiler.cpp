@@ -20,7 +20,6 @@
 #include "lib/Compiler/Precision.h"
 #include "lib/Compiler/Progress.h"
 #include "lib/Compiler/QuantizeDefaults.h"
-#include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "lib/Support/FileVersions.h"
 #include "lib/Support/MachineLimits.h"
@@ -65,7 +64,6 @@ public:
 
 private:
   bool stopsAt(Phase phase) const { return options.stopAfter == phase; }
-  bool isGguf() const { return StringRef(options.model).ends_with(".gguf") && !isDirectory(); }
   bool isDirectory() const { return llvm::sys::fs::is_directory(options.model); }
   bool dumps() const { return !options.dumpDirectory.empty(); }
   std::string archiveDirectory() const;
@@ -101,6 +99,7 @@ private:
   llvm::SourceMgr sources;
   std::unique_ptr<SourceMgrDiagnosticHandler> diagnostics;
   std::unique_ptr<ScopedDiagnosticHandler> modelDiagnostics;
+  const importer::Importer *importer = nullptr; ///< of the model
   OwningOpRef<ModuleOp> module;
   std::optional<PrecisionFile> precision; ///< formats of tensors and caches
 };
@@ -227,26 +226,28 @@ llvm::Error Compilation::checkModel() {
     return createStringError(options.model + (code == std::errc::no_such_file_or_directory
                                                   ? ": there is no such file or directory"
                                                   : ": cannot be read: " + code.message()));
-  StringRef extension = llvm::sys::path::extension(options.model);
-  if (isDirectory() || isGguf()) {
-    if (options.startFrom && *options.startFrom != Phase::Import)
-      return createStringError("--start-from=" + compiler::phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
-                               options.model + "' is a " + (isGguf() ? "GGUF file" : "directory"));
+  bool needsIR = options.startFrom && *options.startFrom != Phase::Import;
+  auto isNoIR = [&](StringRef what) {
+    return createStringError("--start-from=" + compiler::phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
+                             options.model + "' is a " + what);
+  };
+  if (needsIR && isDirectory())
+    return isNoIR("directory");
+  llvm::Expected<const importer::Importer *> found = importer::findImporter(options.model);
+  if (!found)
+    return found.takeError();
+  importer = *found;
+  if (!importer->isIR) {
+    if (needsIR)
+      return isNoIR(importer->title());
     firstPhase = Phase::Import;
-    if (isGguf())
-      return checkNotReplaced(options.model);
-    for (StringRef name : {"/config.json", "/modules.json"})
-      if (llvm::Error error = checkNotReplaced((options.model + name).str()))
+    for (StringRef file : importer->filesOf(options.model))
+      if (llvm::Error error = checkNotReplaced(file))
         return error;
     return llvm::Error::success();
   }
-  if (extension != ".mlir" && extension != ".mlirbc")
-    return createStringError(options.model +
-                             ": a model is a Hugging Face directory (config.json and *.safetensors), a file named "
-                             ".gguf or IR in a file named .mlir or .mlirbc" +
-                             (extension == ".safetensors" ? "; give the directory that this archive is in" : ""));
   if (options.startFrom == Phase::Import)
-    return createStringError("--start-from=import needs a model directory or a GGUF file, '" + options.model +
+    return createStringError("--start-from=import needs " + importer::listImported() + ", '" + options.model +
                              "' is IR");
   firstPhase = options.startFrom.value_or(stopsAt(Phase::Import) ? Phase::Import : Phase::Quantize);
   StringRef folder = llvm::sys::path::parent_path(options.model);
@@ -304,27 +305,15 @@ llvm::Error Compilation::legalize() {
 
 llvm::Error Compilation::load() {
   progress.begin("import");
-  if (isDirectory() || isGguf()) {
-    std::string error;
-    auto import = isGguf() ? importer::importGguf : importer::importHuggingFace;
-    module = import(options.model, options.import, context.get(), error);
-    if (!module)
-      return createStringError(error.empty() ? options.model + ": cannot be imported" : error);
-  } else {
-    FileVersions::note(options.model);
-    auto buffer = llvm::MemoryBuffer::getFile(options.model);
-    if (!buffer)
-      return createStringError(options.model + ": cannot be read: " + buffer.getError().message());
-    std::string hint = invalidHint(**buffer);
-    auto parsed = parseMlir(std::move(*buffer), sources, ParserConfig(context.get()));
-    if (!parsed)
-      return parsed.takeError();
-    module = std::move(*parsed);
-    if (!module)
-      return createStringError(options.model + ": is not valid IR" + hint);
+  auto imported = importer->import({options.model, options.import, context.get(), sources});
+  if (!imported)
+    return imported.takeError();
+  module = std::move(*imported);
+  if (!module)
+    return createStringError(options.model + ": cannot be imported");
+  if (importer->isIR)
     if (llvm::Error error = legalize())
       return error;
-  }
   compiler::stateForm(*module);
   if (llvm::Error error = declareTargets())
     return error;

@@ -490,4 +490,31 @@ Status openParts(const std::string &path, std::vector<std::unique_ptr<File>> &pa
   return Status::success();
 }
 
+namespace {
+class GgufArchive : public Archive {
+public:
+  const std::string &name() const override { return file->name(); }
+  std::vector<const ArchiveTensor *> tensors() const override {
+    std::vector<const ArchiveTensor *> all;
+    for (const Tensor &tensor : file->tensors())
+      all.push_back(&tensor.raw);
+    return all;
+  }
+  const ArchiveTensor *find(std::string_view key) const override {
+    const Tensor *tensor = file->find(key);
+    return tensor ? &tensor->raw : nullptr;
+  }
+  std::vector<std::span<const uint8_t>> mappings() const override { return {{file->data(), file->size()}}; }
+
+  std::unique_ptr<File> file;
+};
+} // namespace
+
+Status openArchive(const std::string &path, std::unique_ptr<Archive> &archive) {
+  auto result = std::make_unique<GgufArchive>();
+  ITX_RETURN_IF_ERROR(File::open(path, path, result->file));
+  archive = std::move(result);
+  return Status::success();
+}
+
 } // namespace intarsia::gguf

@@ -9,8 +9,8 @@
 #ifndef INTARSIA_LIB_FORMATS_GGUFFILE_H
 #define INTARSIA_LIB_FORMATS_GGUFFILE_H
 
+#include "lib/Formats/Archive.h"
 #include "lib/Formats/GgmlTypes.h"
-#include "lib/Formats/Safetensors.h"
 #include "lib/Support/Status.h"
 
 #include <functional>
@@ -68,7 +68,7 @@ struct Value {
 struct Tensor {
   const GgmlType *type = nullptr;
   std::vector<int64_t> shape; ///< row-major: the file's dimensions in reverse
-  SafetensorsEntry raw;
+  ArchiveTensor raw;
 
   bool isPlain() const { return type->elements == 1; }
 };
@@ -110,6 +110,9 @@ private:
 /// Opens the file at `path` and, if it is the first of several ("m-00001-of-00003.gguf"), the others beside it. Names
 /// of files in messages are relative to its folder. Tensor names are unique across all files.
 Status openParts(const std::string &path, std::vector<std::unique_ptr<File>> &parts);
+
+/// Opens one file as an archive of weights, with blocks as bytes.
+Status openArchive(const std::string &path, std::unique_ptr<Archive> &archive);
 
 } // namespace intarsia::gguf
 

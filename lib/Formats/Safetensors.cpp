@@ -62,7 +62,7 @@ Status SafetensorsFile::parse(const void *data, uint64_t bytes, const std::strin
   return Status::success();
 }
 
-const SafetensorsEntry *SafetensorsFile::find(std::string_view name) const {
+const ArchiveTensor *SafetensorsFile::find(std::string_view name) const {
   auto found = std::lower_bound(byName_.begin(), byName_.end(), name,
                                 [&](uint32_t number, std::string_view key) { return tensors_[number].name < key; });
   return found == byName_.end() || tensors_[*found].name != name ? nullptr : &tensors_[*found];
@@ -78,7 +78,7 @@ namespace {
 /// text. Offsets stay relative to the data.
 class HeaderReader : public JsonEvents {
 public:
-  HeaderReader(const std::string &file, uint64_t dataBytes, std::vector<SafetensorsEntry> &tensors)
+  HeaderReader(const std::string &file, uint64_t dataBytes, std::vector<ArchiveTensor> &tensors)
       : where_(file.c_str()), dataBytes_(dataBytes), tensors_(tensors) {}
 
   Status status;
@@ -98,7 +98,7 @@ private:
   enum class Inside { Nothing, Header, Metadata, Tensor, Shape, Offsets };
   enum Field : unsigned { Other = 0, Dtype = 1, Shape = 2, Offsets = 4, All = Dtype | Shape | Offsets };
 
-  SafetensorsEntry &tensor() { return tensors_.back(); }
+  ArchiveTensor &tensor() { return tensors_.back(); }
   const char *name() { return tensor().name.c_str(); }
   bool fail(Status problem) {
     status = std::move(problem);
@@ -115,7 +115,7 @@ private:
 
   const char *where_;
   uint64_t dataBytes_;
-  std::vector<SafetensorsEntry> &tensors_;
+  std::vector<ArchiveTensor> &tensors_;
   Inside inside_ = Inside::Nothing;
   bool isMetadata_ = false;  // the value of the current key of the header
   bool hasMetadata_ = false; // the header had it
@@ -224,7 +224,7 @@ bool HeaderReader::leave() {
 }
 
 Status HeaderReader::finishTensor() {
-  SafetensorsEntry &entry = tensor();
+  ArchiveTensor &entry = tensor();
   if (fields_ != All || offsets_ != 2) {
     failTensor();
     return status;
@@ -313,12 +313,12 @@ Status SafetensorsFile::parse() {
   ITX_RETURN_IF_ERROR(reader.status);
   if (headerText().front() != '{')
     return error(ITX_CORRUPT, "%s: the header does not begin with '{'", where);
-  std::sort(tensors_.begin(), tensors_.end(), [](const SafetensorsEntry &a, const SafetensorsEntry &b) {
+  std::sort(tensors_.begin(), tensors_.end(), [](const ArchiveTensor &a, const ArchiveTensor &b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   ITX_RETURN_IF_ERROR(indexNames());
   ITX_RETURN_IF_ERROR(checkCoverage());
-  for (SafetensorsEntry &entry : tensors_) {
+  for (ArchiveTensor &entry : tensors_) {
     entry.begin += headerBytes_;
     entry.end += headerBytes_;
     entry.data = data_ + entry.begin;
@@ -340,9 +340,9 @@ Status SafetensorsFile::indexNames() {
 
 Status SafetensorsFile::checkCoverage() const {
   const char *where = name_.c_str();
-  const SafetensorsEntry *last = nullptr; // the last one that is not empty; the ones before it end before it begins
+  const ArchiveTensor *last = nullptr; // the last one that is not empty; the ones before it end before it begins
   auto end = [&] { return last ? last->end : 0; };
-  for (const SafetensorsEntry &entry : tensors_) {
+  for (const ArchiveTensor &entry : tensors_) {
     if (entry.begin == entry.end)
       continue;
     if (entry.begin < end())
@@ -362,6 +362,30 @@ Status SafetensorsFile::checkCoverage() const {
                  "%s: the last %llu of %llu bytes of the data belong to no tensor, which the format does not allow: is "
                  "the header's length damaged, or was something appended?",
                  where, (unsigned long long)(dataBytes - end()), (unsigned long long)dataBytes);
+  return Status::success();
+}
+
+namespace {
+class SafetensorsArchive : public Archive {
+public:
+  const std::string &name() const override { return file->name(); }
+  std::vector<const ArchiveTensor *> tensors() const override {
+    std::vector<const ArchiveTensor *> all;
+    for (const ArchiveTensor &tensor : file->tensors())
+      all.push_back(&tensor);
+    return all;
+  }
+  const ArchiveTensor *find(std::string_view key) const override { return file->find(key); }
+  std::vector<std::span<const uint8_t>> mappings() const override { return {{file->data(), file->size()}}; }
+
+  std::unique_ptr<SafetensorsFile> file;
+};
+} // namespace
+
+Status openSafetensorsArchive(const std::string &path, std::unique_ptr<Archive> &archive) {
+  auto result = std::make_unique<SafetensorsArchive>();
+  ITX_RETURN_IF_ERROR(SafetensorsFile::open(path, result->file));
+  archive = std::move(result);
   return Status::success();
 }
 

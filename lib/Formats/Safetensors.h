@@ -9,6 +9,7 @@
 #ifndef INTARSIA_LIB_FORMATS_SAFETENSORS_H
 #define INTARSIA_LIB_FORMATS_SAFETENSORS_H
 
+#include "lib/Formats/Archive.h"
 #include "lib/Support/Status.h"
 
 #include <cstdint>
@@ -21,18 +22,6 @@
 namespace intarsia {
 
 class MappedFile;
-
-/// One tensor of an archive.
-struct SafetensorsEntry {
-  std::string name;
-  std::string dtype; // as the file says: "F32", "BF16", "I64", …
-  std::vector<int64_t> shape;
-  uint64_t begin = 0; // bytes from the start of the file
-  uint64_t end = 0;
-  const void *data = nullptr; // end - begin bytes; aligned as the file aligns it
-
-  uint64_t bytes() const { return end - begin; }
-};
 
 /// A checked archive: entries have as many bytes as shape and dtype imply, and cover the data of the file exactly: they
 /// neither overlap nor leave a gap, as the format requires.
@@ -52,9 +41,9 @@ public:
 
   const std::string &name() const { return name_; }
   /// Tensors in the order of their data in the file.
-  const std::vector<SafetensorsEntry> &tensors() const { return tensors_; }
+  const std::vector<ArchiveTensor> &tensors() const { return tensors_; }
   /// Returns the tensor of a name, null if there is none.
-  const SafetensorsEntry *find(std::string_view name) const;
+  const ArchiveTensor *find(std::string_view name) const;
   /// The text of a key in the header's "__metadata__".
   std::optional<std::string> metadata(std::string_view key) const;
 
@@ -83,9 +72,12 @@ private:
   const uint8_t *data_ = nullptr;
   uint64_t size_ = 0;
   uint64_t headerBytes_ = 0;
-  std::vector<SafetensorsEntry> tensors_;
+  std::vector<ArchiveTensor> tensors_;
   std::vector<uint32_t> byName_; // indices of tensors, sorted by name
 };
+
+/// Opens a file of safetensors as an archive of weights.
+Status openSafetensorsArchive(const std::string &path, std::unique_ptr<Archive> &archive);
 
 /// Bits of one element of a safetensors dtype ("F32" → 32, "F4" → 4); 0 for a name that the format does not know.
 unsigned safetensorsBits(std::string_view dtype);

@@ -44,29 +44,6 @@ llvm::StringRef safetensorsDtype(Type type) {
       .Default([](Type) { return ""; });
 }
 
-llvm::Expected<std::unique_ptr<Archive>> Archive::open(const std::string &path) {
-  auto archive = std::make_unique<Archive>();
-  FileVersions::note(path);
-  bool isGguf = StringRef(path).ends_with(".gguf");
-  Status status =
-      isGguf ? gguf::File::open(path, path, archive->gguf) : SafetensorsFile::open(path, archive->safetensors);
-  if (!status.ok())
-    return createStringError(status.message());
-  // Reads ahead in large steps: tensors are read once, from their beginning to their end.
-  const uint8_t *data = isGguf ? archive->gguf->data() : archive->safetensors->data();
-  uint64_t bytes = isGguf ? archive->gguf->size() : archive->safetensors->size();
-  madvise(const_cast<uint8_t *>(data), bytes, MADV_SEQUENTIAL);
-  return archive;
-}
-
-const SafetensorsEntry *Archive::find(StringRef key) const {
-  std::string_view name(key.data(), key.size());
-  if (!gguf)
-    return safetensors->find(name);
-  const gguf::Tensor *tensor = gguf->find(name);
-  return tensor ? &tensor->raw : nullptr;
-}
-
 llvm::Expected<Archive *> Archives::open(FlatSymbolRefAttr archive) {
   std::unique_ptr<Archive> &file = files[archive.getValue()];
   if (file)
@@ -76,21 +53,33 @@ llvm::Expected<Archive *> Archives::open(FlatSymbolRefAttr archive) {
     return createStringError("the module has no nn.archive @" + archive.getValue());
   SmallString<128> path(directory);
   llvm::sys::path::append(path, op.getFile());
-  auto opened = Archive::open(path.str().str());
-  if (!opened)
-    return opened.takeError();
-  file = std::move(*opened);
+  FileVersions::note(path.str().str());
+  if (Status status = Archive::open(path.str().str(), file); !status.ok())
+    return createStringError(status.message());
+  // Reads ahead in large steps: tensors are read once, from their beginning to their end.
+  for (std::span<const uint8_t> memory : file->mappings())
+    madvise(const_cast<uint8_t *>(memory.data()), memory.size(), MADV_SEQUENTIAL);
   return file.get();
 }
 
-llvm::Expected<const SafetensorsEntry *> Archives::find(FlatSymbolRefAttr archive, StringAttr key) {
+llvm::Expected<Archive *> Archives::openSafetensors(FlatSymbolRefAttr archive, StringRef why) {
+  llvm::Expected<Archive *> file = open(archive);
+  if (!file)
+    return file;
+  const ArchiveKind *kind = findArchiveKind((*file)->name());
+  if (kind->extension == ".safetensors")
+    return file;
+  return createStringError((*file)->name() + ": is a " + StringRef(kind->name) + "; " + why);
+}
+
+llvm::Expected<const ArchiveTensor *> Archives::find(FlatSymbolRefAttr archive, StringAttr key) {
   auto file = open(archive);
   if (!file)
     return file.takeError();
-  const SafetensorsEntry *entry = (*file)->find(key.getValue());
+  const ArchiveTensor *entry = (*file)->find(std::string_view(key.getValue()));
   if (!entry)
     return createStringError((*file)->name() + ": has no tensor '" + key.getValue() +
-                             "', which the model reads (it has " + Twine((*file)->tensorCount()) + " tensors)");
+                             "', which the model reads (it has " + Twine((*file)->tensors().size()) + " tensors)");
   return entry;
 }
 

@@ -8,8 +8,7 @@
 #define INTARSIA_LIB_WEIGHTS_ARCHIVES_H
 
 #include "dialects/Nn/Nn.h"
-#include "lib/Formats/GgufFile.h"
-#include "lib/Formats/Safetensors.h"
+#include "lib/Formats/Archive.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -18,29 +17,15 @@
 
 namespace intarsia::weights {
 
-/// A file of weights: safetensors, or GGUF with blocks as bytes.
-class Archive {
-public:
-  static llvm::Expected<std::unique_ptr<Archive>> open(const std::string &path);
-  const std::string &name() const { return gguf ? gguf->name() : safetensors->name(); }
-  size_t tensorCount() const { return gguf ? gguf->tensors().size() : safetensors->tensors().size(); }
-  /// Returns the tensor of a name, null if there is none.
-  const SafetensorsEntry *find(llvm::StringRef key) const;
-  /// Returns the file if it is one of safetensors, else null.
-  const SafetensorsFile *asSafetensors() const { return safetensors.get(); }
-
-private:
-  std::unique_ptr<SafetensorsFile> safetensors; // either this or `gguf` is set
-  std::unique_ptr<gguf::File> gguf;
-};
-
 /// The archives of a module, opened when they are first asked for.
 class Archives {
 public:
   Archives(mlir::ModuleOp module, llvm::StringRef directory) : module(module), directory(directory) {}
   /// Returns the tensor that `archive` (an nn.archive) holds under `key`.
-  llvm::Expected<const SafetensorsEntry *> find(mlir::FlatSymbolRefAttr archive, mlir::StringAttr key);
+  llvm::Expected<const ArchiveTensor *> find(mlir::FlatSymbolRefAttr archive, mlir::StringAttr key);
   llvm::Expected<Archive *> open(mlir::FlatSymbolRefAttr archive);
+  /// Returns the archive if it is a file of safetensors. The error of another says `why` it has to be one.
+  llvm::Expected<Archive *> openSafetensors(mlir::FlatSymbolRefAttr archive, llvm::StringRef why);
 
 private:
   mlir::ModuleOp module;
@@ -49,7 +34,7 @@ private:
 };
 
 /// Finds the tensor that a weight reads. The error of another type than the weight's names both.
-llvm::Expected<const SafetensorsEntry *> findWeight(nn::WeightOp weight, Archives &archives);
+llvm::Expected<const ArchiveTensor *> findWeight(nn::WeightOp weight, Archives &archives);
 
 /// Returns "F32 [2, 3]".
 std::string typeText(llvm::StringRef dtype, llvm::ArrayRef<int64_t> shape);

@@ -49,7 +49,7 @@ bool areFinite(StringRef dtype, StringRef bytes) {
 }
 
 std::string describeNonFinite(const Item &item) {
-  for (const SafetensorsEntry *part : item.tensors) {
+  for (const ArchiveTensor *part : item.tensors) {
     const auto *data = static_cast<const char *>(part->data);
     uint64_t size = part->dtype == "F32" ? 4 : 2, at = finiteBefore(part->dtype, StringRef(data, part->bytes()));
     if (at >= part->bytes() / size)

@@ -18,7 +18,7 @@ std::string intarsia::weights::typeText(StringRef dtype, ArrayRef<int64_t> shape
 }
 
 /// Returns true if a weight of this type reads what an archive holds.
-static bool agree(RankedTensorType type, const SafetensorsEntry &stored) {
+static bool agree(RankedTensorType type, const ArchiveTensor &stored) {
   ArrayRef<int64_t> shape = type.getShape(), storedShape(stored.shape);
   if (!type.getElementType().isInteger(4)) {
     // Integers without a sign are bits, whose meaning formats and ops know.
@@ -34,7 +34,7 @@ static bool agree(RankedTensorType type, const SafetensorsEntry &stored) {
          ShapedType::getNumElements(storedShape.drop_front(shape.size() - 1)) == shape.back() / 2;
 }
 
-llvm::Expected<const SafetensorsEntry *> intarsia::weights::findWeight(nn::WeightOp weight, Archives &archives) {
+llvm::Expected<const ArchiveTensor *> intarsia::weights::findWeight(nn::WeightOp weight, Archives &archives) {
   auto tensor = archives.find(weight.getArchiveAttr(), weight.getKeyAttr());
   auto type = cast<RankedTensorType>(weight.getType());
   if (!tensor || agree(type, **tensor))

@@ -60,7 +60,7 @@ struct WeightPacker::State {
   std::vector<Item> items; // in the order of the module, files after them
   std::vector<PackedFile> files;
   llvm::StringSet<> names;
-  std::map<std::string_view, std::set<const SafetensorsEntry *>> decoded; // tensors by their type
+  std::map<std::string_view, std::set<const ArchiveTensor *>> decoded; // tensors by their type
 
   llvm::Error add(rt::ConstantOp constant);
   void add(CarriedFile file);

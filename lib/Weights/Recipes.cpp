@@ -73,7 +73,7 @@ public:
       sources[op.getResult(0)] = std::move(*source);
     }
     recipe.source = sources.lookup(constant.getTensor());
-    for (const SafetensorsEntry *tensor : recipe.tensors)
+    for (const ArchiveTensor *tensor : recipe.tensors)
       recipe.name += (recipe.name.empty() ? "" : "+") + tensor->name;
     if (recipe.tensors.empty())
       recipe.name = constant.getSymName().str();

@@ -16,11 +16,11 @@ namespace intarsia::weights {
 /// A recipe as the packer interprets it.
 struct Recipe {
   SharedSource source;
-  std::string name;                              ///< of the tensor in the packed file, without that of its layout
-  std::vector<const SafetensorsEntry *> tensors; ///< the tensors of archives that it reads
-  std::vector<std::pair<const SafetensorsEntry *, const GgmlType *>> blocks; ///< those that are blocks of ggml
-  bool hasConstants = false;                                                 ///< it reads data of the IR
-  bool isQuantized = false;                                                  ///< it quantizes what it reads
+  std::string name;                           ///< of the tensor in the packed file, without that of its layout
+  std::vector<const ArchiveTensor *> tensors; ///< the tensors of archives that it reads
+  std::vector<std::pair<const ArchiveTensor *, const GgmlType *>> blocks; ///< those that are blocks of ggml
+  bool hasConstants = false;                                              ///< it reads data of the IR
+  bool isQuantized = false;                                               ///< it quantizes what it reads
 };
 
 /// Opens the archives of a constant's recipe and compares the types of their tensors.

@@ -34,7 +34,7 @@ struct Run {
 
 /// The tensor of an archive that has an element, and where it stands there: its index in a tensor of `shape`.
 struct Origin {
-  const SafetensorsEntry *tensor;
+  const ArchiveTensor *tensor;
   std::vector<int64_t> shape;
   int64_t element;
 
@@ -79,20 +79,20 @@ using SharedSource = std::shared_ptr<const TensorSource>;
 /// A tensor as an archive, or the IR, holds it.
 class StoredTensor : public TensorSource {
 public:
-  StoredTensor(const SafetensorsEntry *tensor, std::vector<int64_t> shape, llvm::StringRef dtype, unsigned elementBytes)
+  StoredTensor(const ArchiveTensor *tensor, std::vector<int64_t> shape, llvm::StringRef dtype, unsigned elementBytes)
       : TensorSource(std::move(shape), dtype, elementBytes), tensor(tensor) {}
   llvm::Expected<StoredRun> read(Run run, char *scratch) const override;
   Origin originOf(int64_t element) const override { return {tensor, shape(), element}; }
   void drop(int64_t first, int64_t count) const override;
 
 protected:
-  const SafetensorsEntry *tensor;
+  const ArchiveTensor *tensor;
 };
 
 /// Values of 4 bits, two in a byte, the lower four bits first.
 class PackedTensor : public StoredTensor {
 public:
-  PackedTensor(const SafetensorsEntry *tensor, std::vector<int64_t> shape)
+  PackedTensor(const ArchiveTensor *tensor, std::vector<int64_t> shape)
       : StoredTensor(tensor, std::move(shape), "U4", /*elementBytes=*/1) {}
   llvm::Expected<StoredRun> read(Run run, char *scratch) const override;
   void drop(int64_t first, int64_t count) const override;
@@ -106,7 +106,7 @@ public:
   void drop(int64_t, int64_t) const override {}
 
 private:
-  SafetensorsEntry entry;
+  ArchiveTensor entry;
   std::vector<char> bytes;
 };
 
@@ -232,7 +232,7 @@ private:
   SharedSource input;
   nn::BlockFormatAttr format;
   BlockCodec codec;
-  std::map<const SafetensorsEntry *, float> tensorScales; // of each tensor of an archive, if the format has one
+  std::map<const ArchiveTensor *, float> tensorScales; // of each tensor of an archive, if the format has one
 };
 
 } // namespace intarsia::weights

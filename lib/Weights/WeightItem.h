@@ -23,8 +23,8 @@ struct Item {
   std::vector<char> data;        // if there is no source
   SharedSource source;
   std::shared_ptr<const TensorStorage> storage;
-  std::vector<const SafetensorsEntry *> tensors; // that are read
-  bool mayBeInfinite = false;                    // data of the IR, such as masks
+  std::vector<const ArchiveTensor *> tensors; // that are read
+  bool mayBeInfinite = false;                 // data of the IR, such as masks
 };
 
 /// A part of the packed file that one thread makes: the pieces of an item's storage from `first` to `last`, or elements

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     return 0;
   // Tensors of an accepted file must be readable and cover the data exactly.
   uint64_t end = file->headerBytes();
-  for (const SafetensorsEntry &entry : file->tensors()) {
+  for (const ArchiveTensor &entry : file->tensors()) {
     if (entry.bytes() == 0)
       continue;
     if (entry.begin != end || entry.end > bytes)

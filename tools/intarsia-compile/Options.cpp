@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
 
+#include "intarsia/Import/Import.h"
 #include "intarsia/Target/Target.h"
 #include "intarsia/Version.h"
 #include "lib/Support/Arguments.h"
@@ -14,11 +15,18 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdlib>
+#include <deque>
 
 namespace cl = llvm::cl;
 
 namespace intarsia {
 namespace {
+
+/// Keeps a text, as flags refer to theirs.
+llvm::StringRef kept(std::string text) {
+  static std::deque<std::string> texts;
+  return texts.emplace_back(std::move(text));
+}
 
 /// The flags. They are made during parsing and are not globals: LLVM's code generator has flags of the same name, which
 /// must be removed before.
@@ -26,7 +34,7 @@ struct Flags {
   cl::OptionCategory category{"Options of intarsia-compile"};
 
   cl::opt<std::string> model{cl::Positional, cl::value_desc("MODEL"),
-                             cl::desc("<model: Hugging Face directory, .gguf, .mlir or .mlirbc>"), cl::cat(category)};
+                             cl::desc(kept("<model: " + importer::listKindsBriefly() + ">")), cl::cat(category)};
   cl::opt<std::string> output{
       "o", cl::value_desc("file"), cl::cat(category),
       cl::desc("Where the result goes (default: the model's name with .itx, .o or .run; IR: standard output)")};
@@ -192,8 +200,8 @@ struct Flags {
                  clEnumValN(Phase::Assemble, "assemble", "the artifact (default)"))};
   cl::opt<Phase> startFrom{
       "start-from", cl::init(Phase::Quantize), cl::cat(category),
-      cl::desc("The phase that MODEL enters (default: import for a directory or a GGUF file, quantize for IR):"),
-      cl::values(clEnumValN(Phase::Import, "import", "a model directory or a GGUF file"),
+      cl::desc("The phase that MODEL enters (default: quantize for IR, import for all other models):"),
+      cl::values(clEnumValN(Phase::Import, "import", kept(importer::listImported())),
                  clEnumValN(Phase::Quantize, "quantize", "IR as --stop-after=import prints it"),
                  clEnumValN(Phase::Partition, "partition", "IR as --stop-after=quantize prints it"),
                  clEnumValN(Phase::Fuse, "fuse", "IR as --stop-after=partition prints it"),
@@ -258,7 +266,7 @@ std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptio
     if (!flags.models.empty())
       refuse("--model says where a model of a plan is: give that with --plan");
     if (flags.model.empty())
-      refuse("there is no MODEL: give a Hugging Face directory, a .gguf, .mlir or .mlirbc file; --help shows more");
+      refuse("there is no MODEL: give " + importer::listKindsBriefly() + "; --help shows more");
     return std::nullopt;
   }
   if (!flags.model.empty())

@@ -24,10 +24,10 @@ namespace intarsia {
 enum class Phase { Import, Quantize, Partition, Fuse, Lower, Target, Assemble };
 
 struct CompileOptions {
-  std::string model;  ///< Hugging Face directory, .gguf, .mlir or .mlirbc
+  std::string model;  ///< path of one of the kinds that importer::importers() lists
   std::string output; ///< empty: named after the model; IR goes to standard output
   Phase stopAfter = Phase::Assemble;
-  std::optional<Phase> startFrom; ///< by default import for a directory and fuse for IR
+  std::optional<Phase> startFrom; ///< by default quantize for IR and else import
   std::string dumpDirectory;      ///< IR after each pass goes here, in numbered files
   std::string explainFile;        ///< decisions of the fuse phase as JSON
   std::vector<std::string> flip;  ///< ids of decisions to take the other way

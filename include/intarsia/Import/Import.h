@@ -9,7 +9,11 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/SourceMgr.h"
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,20 +25,47 @@ struct ImportOptions {
   std::optional<int64_t> context; ///< maximal tokens of a text of a language model
 };
 
-/// Imports a Hugging Face model directory (config.json and safetensors weights): a function `main`, for a
-/// sentence-transformers directory (modules.json) also `embed`; for a language model a function `step`. Weights are
-/// named, not read: nn.archive ops hold file names relative to `directory`. On failure the result is null and `error`
-/// says what is wrong, in which file, and what to try. Loads the dialects it emits into `context`.
-mlir::OwningOpRef<mlir::ModuleOp> importHuggingFace(llvm::StringRef directory, const ImportOptions &options,
-                                                    mlir::MLIRContext *context, std::string &error);
+/// What an importer gets.
+struct ImportRequest {
+  llvm::StringRef path; ///< of the model
+  const ImportOptions &options;
+  mlir::MLIRContext *context; ///< the dialects that the importer emits are loaded into it
+  llvm::SourceMgr &sources;   ///< empty; gets the text that locations of the module are in, if there is one
+};
 
-/// Imports a GGUF file of a language model, or the first of its parts: a function `step`, as importHuggingFace makes
-/// it. nn.archive ops hold file names relative to the file's folder.
-mlir::OwningOpRef<mlir::ModuleOp> importGguf(llvm::StringRef path, const ImportOptions &options,
-                                             mlir::MLIRContext *context, std::string &error);
+/// A kind of model: what it lies in, and how it is read.
+struct Importer {
+  llvm::StringRef name;                    ///< "GGUF file"; of a directory who writes it, "Hugging Face"
+  llvm::StringRef described;               ///< in a list of all kinds: "a file named .gguf"
+  std::vector<llvm::StringRef> extensions; ///< of the file, with their dots; none for directories
+  std::vector<llvm::StringRef> marks;      ///< files one of which makes a directory one of this kind: "config.json"
+  bool isIR = false;                       ///< true for IR, which may have been through phases
+  /// Returns the module. Weights are named, not read: nn.archive ops hold file names relative to the model's folder.
+  /// The error says what is wrong, in which file, and what to try; it may be empty after diagnostics.
+  llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> (*import)(const ImportRequest &request) = nullptr;
 
-/// Returns the values of "model_type" in config.json that importHuggingFace knows, sorted.
-std::vector<std::string> knownModelTypes();
+  bool isDirectory() const { return extensions.empty(); }
+  /// Returns "GGUF file", "Hugging Face model directory", for messages.
+  std::string title() const { return (isDirectory() ? name + " model directory" : name).str(); }
+  /// True for a path of this kind, which exists.
+  bool recognizes(llvm::StringRef path) const;
+  /// Returns the files by which a model of this kind is known.
+  std::vector<std::string> filesOf(llvm::StringRef path) const;
+};
+
+/// All kinds.
+llvm::ArrayRef<Importer> importers();
+
+/// Returns the importer of a model that exists. The error names a path of no kind and lists those that there are, or a
+/// directory of several kinds.
+llvm::Expected<const Importer *> findImporter(llvm::StringRef path, llvm::ArrayRef<Importer> among = importers());
+
+/// Returns "a Hugging Face directory (config.json and *.safetensors), a file named .gguf or …".
+std::string listKinds(llvm::ArrayRef<Importer> among = importers());
+/// Returns "a Hugging Face directory, a .gguf, … or .mlirbc file", for a line of help.
+std::string listKindsBriefly(llvm::ArrayRef<Importer> among = importers());
+/// Returns "a model directory or a GGUF file": what the import phase reads, which is all but IR.
+std::string listImported(llvm::ArrayRef<Importer> among = importers());
 
 } // namespace intarsia::importer
 

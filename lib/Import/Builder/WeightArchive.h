@@ -29,7 +29,7 @@ public:
   };
   struct Tensor {
     const File *file;
-    const SafetensorsEntry *entry;      // the entry that nn.weight reads, with its name in the file
+    const ArchiveTensor *entry;         // the entry that nn.weight reads, with its name in the file
     const gguf::Tensor *gguf = nullptr; // the tensor of a GGUF file, whose entry may be blocks
 
     llvm::ArrayRef<int64_t> shape() const { return gguf ? gguf->shape : entry->shape; }
@@ -54,7 +54,7 @@ public:
     constexpr uint64_t sampled = 256;
     Hasher hasher;
     for (llvm::StringRef key : keys("")) {
-      const SafetensorsEntry &entry = *find(key)->entry;
+      const ArchiveTensor &entry = *find(key)->entry;
       hasher.update(key.data(), key.size());
       hasher.update(entry.dtype.data(), entry.dtype.size());
       hasher.update(entry.shape.data(), entry.shape.size() * sizeof(int64_t));

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Import/Import.h"
+#include "lib/Import/Gguf/GgufImport.h"
+
 #include "lib/Import/Gguf/GgufSettings.h"
 #include "lib/Import/HuggingFace/Registry.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -128,19 +129,16 @@ OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &opti
 
 } // namespace
 
-OwningOpRef<ModuleOp> importGguf(llvm::StringRef path, const ImportOptions &options, MLIRContext *context,
-                                 std::string &error) {
-  context->loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, tensor::TensorDialect,
-                       linalg::LinalgDialect>();
+llvm::Expected<OwningOpRef<ModuleOp>> importGguf(const ImportRequest &request) {
+  request.context->loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
+                               tensor::TensorDialect, linalg::LinalgDialect>();
   Errors errors;
-  OwningOpRef<ModuleOp> module = importFile(path, options, context, errors);
-  if (module && failed(verify(*module))) {
-    // The metadata were checked, so this is a fault of the importer; the verifier has said which op it is about.
-    errors.report(path + ": the imported graph does not verify");
-    module = nullptr;
-  }
+  OwningOpRef<ModuleOp> module = importFile(request.path, request.options, request.context, errors);
+  // The metadata were checked, so this is a fault of the importer; the verifier has said which op it is about.
+  if (module && failed(verify(*module)))
+    errors.report(request.path + ": the imported graph does not verify");
   if (errors.any())
-    error = errors.message();
+    return llvm::createStringError(errors.message());
   return module;
 }
 

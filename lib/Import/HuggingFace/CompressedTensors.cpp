@@ -338,7 +338,7 @@ bool CompressedTensors::checkShapeTensor(const Request &request) {
   std::optional<QuantizedMatrix::Part> shape = part(key, {"I64", "I32"}, llvm::ArrayRef<int64_t>{2});
   if (!shape)
     return false;
-  const SafetensorsEntry &entry = *shape->tensor.entry;
+  const ArchiveTensor &entry = *shape->tensor.entry;
   const auto *bytes = static_cast<const char *>(entry.data);
   auto sizeAt = [&](int64_t index) -> int64_t {
     return entry.dtype == "I64" ? int64_t(llvm::support::endian::read64le(bytes + 8 * index))

@@ -89,7 +89,7 @@ bool GraphBuilder::differ(llvm::StringRef first, llvm::StringRef second) const {
   auto one = archive->find(path(first)), other = archive->find(path(second));
   if (!one || !other)
     return false;
-  const SafetensorsEntry &a = *one->entry, &b = *other->entry;
+  const ArchiveTensor &a = *one->entry, &b = *other->entry;
   return a.dtype != b.dtype || a.shape != b.shape || std::memcmp(a.data, b.data, a.bytes()) != 0;
 }
 

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Import/Import.h"
+#include "lib/Import/HuggingFace/HuggingFace.h"
+
 #include "lib/Import/HuggingFace/Architectures/Encoder.h"
 #include "lib/Import/HuggingFace/SafetensorsArchive.h"
 #include "lib/Import/HuggingFace/SentenceTransformers.h"
@@ -327,19 +328,16 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
 
 } // namespace
 
-OwningOpRef<ModuleOp> importHuggingFace(llvm::StringRef directory, const ImportOptions &options, MLIRContext *context,
-                                        std::string &error) {
-  context->loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, tensor::TensorDialect,
-                       linalg::LinalgDialect>();
+llvm::Expected<OwningOpRef<ModuleOp>> importHuggingFace(const ImportRequest &request) {
+  request.context->loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
+                               tensor::TensorDialect, linalg::LinalgDialect>();
   Errors errors;
-  OwningOpRef<ModuleOp> module = HuggingFaceImport(directory, options, context, errors).run();
-  if (module && failed(verify(*module))) {
-    // The settings were checked, so this is a fault of the importer; the verifier has said which op it is about.
-    errors.report(directory + ": the imported graph does not verify");
-    module = nullptr;
-  }
+  OwningOpRef<ModuleOp> module = HuggingFaceImport(request.path, request.options, request.context, errors).run();
+  // The settings were checked, so this is a fault of the importer; the verifier has said which op it is about.
+  if (module && failed(verify(*module)))
+    errors.report(request.path + ": the imported graph does not verify");
   if (errors.any())
-    error = errors.message();
+    return llvm::createStringError(errors.message());
   return module;
 }
 

@@ -83,7 +83,7 @@ std::optional<QuantizedMatrix::Part> QuantizedCheckpoint::part(const std::string
     errors.report(archive.missing(key) + ", which " + settings.name() + " implies; is the download complete?");
     return std::nullopt;
   }
-  const SafetensorsEntry &entry = *tensor->entry;
+  const ArchiveTensor &entry = *tensor->entry;
   if (!llvm::is_contained(types, StringRef(entry.dtype))) {
     errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + entry.dtype + ", " + settings.name() +
                   " implies " + llvm::join(types, " or "));
@@ -156,7 +156,7 @@ bool QuantizedCheckpoint::readGroupIndices(QuantizedMatrix &matrix, const std::s
 //===-- Formats -------------------------------------------------------------------------------------------------===//
 
 /// Returns true if all scales of a tensor are numbers of f16.
-static bool fitF16(const SafetensorsEntry &scales) {
+static bool fitF16(const ArchiveTensor &scales) {
   const auto *bytes = static_cast<const char *>(scales.data);
   bool isF32 = scales.dtype == "F32";
   for (uint64_t at = 0, step = isF32 ? 4 : 2; at != scales.bytes(); at += step) {
@@ -174,7 +174,7 @@ nn::BlockScale QuantizedCheckpoint::keptScaleOf(StringRef dtype, const Scheme &s
     return nn::BlockScale::F16;
   if (!scalesFitF16)
     scalesFitF16 = llvm::all_of(archive.keys(""), [&](StringRef key) {
-      const SafetensorsEntry &entry = *archive.find(key)->entry;
+      const ArchiveTensor &entry = *archive.find(key)->entry;
       return !key.ends_with(scaleSuffix()) || (entry.dtype != "F32" && entry.dtype != "BF16") || fitF16(entry);
     });
   return *scalesFitF16 ? nn::BlockScale::F16 : dtype == "BF16" ? nn::BlockScale::BF16 : nn::BlockScale::F32;

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Registry.h"
 
-#include "intarsia/Import/Import.h"
 #include "lib/Import/HuggingFace/Architectures/Architectures.h"
 
 namespace intarsia::importer {

@@ -66,6 +66,9 @@ struct RegisteredArchitecture {
 /// Returns all architectures, sorted by model type.
 llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures();
 
+/// Returns the values of "model_type" in config.json that are imported, sorted.
+std::vector<std::string> knownModelTypes();
+
 /// Returns "id2label" in the order of ids, or LABEL_0 … for "num_labels" (2 if it is absent), as transformers does.
 llvm::SmallVector<std::string> readLabels(const Config &config);
 

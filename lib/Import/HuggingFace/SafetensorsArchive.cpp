@@ -86,10 +86,10 @@ bool SafetensorsArchive::openIndex(llvm::StringRef directory, llvm::StringRef fo
   }
   // As in transformers the files count: tensors may be there that the index lacks, or lie in another file than it says.
   for (const auto &[key, file] : fileOfKey)
-    if (const SafetensorsEntry *entry = named[file]->contents->find(key))
+    if (const ArchiveTensor *entry = named[file]->contents->find(key))
       tensors.try_emplace(key, Tensor{named[file], entry});
   for (const auto &opened : files)
-    for (const SafetensorsEntry &entry : opened->contents->tensors()) {
+    for (const ArchiveTensor &entry : opened->contents->tensors()) {
       auto [known, isNew] = tensors.try_emplace(entry.name, Tensor{opened.get(), &entry});
       auto stated = fileOfKey.find(entry.name);
       bool isStated = stated != fileOfKey.end() && named[stated->second] == known->second.file;
@@ -114,7 +114,7 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
     if (!archive->openFile(directory, folder, singleFile, symbol, errors))
       return nullptr;
     const OpenFile *file = archive->files.back().get();
-    for (const SafetensorsEntry &entry : file->contents->tensors())
+    for (const ArchiveTensor &entry : file->contents->tensors())
       archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
     return archive;
   }

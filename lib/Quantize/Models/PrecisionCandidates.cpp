@@ -194,8 +194,8 @@ Expected<std::string> listPrecisionCandidates(ModuleOp module, StringRef archive
     auto opened = archives.open(FlatSymbolRefAttr::get(archive.getSymNameAttr()));
     if (!opened)
       return opened.takeError();
-    for (const SafetensorsEntry &tensor : (*opened)->asSafetensors()->tensors())
-      bytes += tensor.bytes();
+    for (const ArchiveTensor *tensor : (*opened)->tensors())
+      bytes += tensor->bytes();
   }
   StoredMatrices matrices = findMatrices(module);
   Json tensors = Json::array();
@@ -237,7 +237,7 @@ std::vector<std::pair<std::string, std::string>> widenedEntries(ModuleOp module)
 
 namespace {
 /// Rounds one matrix and writes what its values mean.
-llvm::Error writeNearest(const SafetensorsEntry &entry, nn::BlockFormatAttr format, OutputFile &file) {
+llvm::Error writeNearest(const ArchiveTensor &entry, nn::BlockFormatAttr format, OutputFile &file) {
   int64_t rows = entry.shape[0], columns = entry.shape[1];
   weights::StoredTensor source(&entry, entry.shape, entry.dtype, unsigned(entry.bytes() / (rows * columns)));
   BlockCodec codec(format, haveZeroPoints(format));
@@ -276,7 +276,7 @@ llvm::Error writeNearest(ModuleOp module, StringRef archiveDirectory, const std:
   StoredMatrices matrices = findMatrices(module);
   weights::Archives archives(module, archiveDirectory);
   Json header = Json::object();
-  std::vector<const SafetensorsEntry *> entries;
+  std::vector<const ArchiveTensor *> entries;
   uint64_t at = 0;
   for (const std::string &key : keys) {
     auto matrix = matrices.find(key);
@@ -306,7 +306,7 @@ llvm::Error writeNearest(ModuleOp module, StringRef archiveDirectory, const std:
     status = file->write(text.data(), text.size());
   if (!status.ok())
     return createStringError(status.message());
-  for (const SafetensorsEntry *entry : entries)
+  for (const ArchiveTensor *entry : entries)
     if (llvm::Error error = writeNearest(*entry, *format, *file))
       return files.named(std::move(error));
   if (status = file->close(); status.ok())

@@ -107,7 +107,7 @@ std::vector<std::string> optionsOf(const std::vector<std::pair<std::string, std:
   return options;
 }
 
-void hashSample(Hasher &hasher, const SafetensorsEntry &tensor, uint64_t begin) {
+void hashSample(Hasher &hasher, const ArchiveTensor &tensor, uint64_t begin) {
   const char *data = static_cast<const char *>(tensor.data);
   hasher.update(data + begin, std::min(kHashedBytes, tensor.bytes() - begin));
 }
@@ -179,19 +179,17 @@ Expected<std::string> hashModel(ModuleOp module, StringRef archiveDirectory) {
   weights::Archives archives(module, archiveDirectory);
   Hasher hasher;
   for (auto archive : module.getOps<nn::ArchiveOp>()) {
-    auto opened = archives.open(FlatSymbolRefAttr::get(archive.getSymNameAttr()));
+    auto opened = archives.openSafetensors(FlatSymbolRefAttr::get(archive.getSymNameAttr()),
+                                           "files of formats are for safetensors");
     if (!opened)
       return opened.takeError();
-    const SafetensorsFile *file = (*opened)->asSafetensors();
-    if (!file)
-      return createStringError((*opened)->name() + ": is a GGUF file; files of formats are for safetensors");
-    for (const SafetensorsEntry &tensor : file->tensors()) {
-      std::string text = tensor.name + " " + weights::typeText(tensor.dtype, tensor.shape) + "\n";
+    for (const ArchiveTensor *tensor : (*opened)->tensors()) {
+      std::string text = tensor->name + " " + weights::typeText(tensor->dtype, tensor->shape) + "\n";
       hasher.update(text.data(), text.size());
-      uint64_t bytes = tensor.bytes(), last = bytes - std::min(bytes, kHashedBytes);
-      hashSample(hasher, tensor, 0);
-      hashSample(hasher, tensor, last / 2);
-      hashSample(hasher, tensor, last);
+      uint64_t bytes = tensor->bytes(), last = bytes - std::min(bytes, kHashedBytes);
+      hashSample(hasher, *tensor, 0);
+      hashSample(hasher, *tensor, last / 2);
+      hashSample(hasher, *tensor, last);
     }
   }
   return hashText(hasher.finish());
@@ -212,8 +210,8 @@ llvm::Error checkPrecisionFile(const PrecisionFile &file, StringRef name, Module
     auto opened = archives.open(FlatSymbolRefAttr::get(archive.getSymNameAttr()));
     if (!opened)
       return opened.takeError();
-    for (const SafetensorsEntry &tensor : (*opened)->asSafetensors()->tensors())
-      keys.insert(tensor.name);
+    for (const ArchiveTensor *tensor : (*opened)->tensors())
+      keys.insert(tensor->name);
   }
   for (const auto &[key, format] : file.tensors)
     if (!keys.contains(key) && !keys.contains(key + "_packed"))

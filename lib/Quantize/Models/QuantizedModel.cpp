@@ -159,7 +159,7 @@ Expected<const InputMoments *> Writer::momentsOf(Matrix &matrix) {
   if (momentsName == matrix.moments)
     return &*moments;
   int64_t features = cast<RankedTensorType>(matrix.weight.getType()).getShape().back();
-  const SafetensorsEntry *entry = secondMoments->find(matrix.moments);
+  const ArchiveTensor *entry = secondMoments->find(matrix.moments);
   if (!entry)
     return createStringError(
         llvm::formatv("{0}: has no tensor '{1}', the inputs of '{2}': it was made of another model",
@@ -252,7 +252,7 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
 Expected<SharedSource> Writer::sourceOf(Matrix &matrix) {
   auto type = cast<RankedTensorType>(matrix.weight.getType());
   std::string target = "target." + matrix.linear;
-  if (const SafetensorsEntry *entry = secondMoments ? secondMoments->find(target) : nullptr) {
+  if (const ArchiveTensor *entry = secondMoments ? secondMoments->find(target) : nullptr) {
     if (entry->dtype != "F32" || ArrayRef(entry->shape) != type.getShape())
       return createStringError(llvm::formatv(
           "{0}: tensor '{1}' is {2}, the weight is {3}: it was made of another model", options.secondMoments, target,
@@ -336,7 +336,7 @@ Expected<bool> Writer::copyMatrix(Matrix &matrix, OutputFile &file) {
     if (!part->find(matrix.stem() + planned.parts().front().name))
       continue;
     for (const CompressedMatrix::Part &tensor : planned.parts()) {
-      const SafetensorsEntry *entry = part->find(matrix.stem() + tensor.name);
+      const ArchiveTensor *entry = part->find(matrix.stem() + tensor.name);
       if (!entry || entry->dtype != tensor.dtype || entry->shape != tensor.shape)
         return createStringError(llvm::formatv("{0}: '{1}{2}' is {3}, expected {4}: it was made for another format",
                                                part->name(), matrix.stem(), tensor.name,
@@ -356,12 +356,11 @@ Expected<bool> Writer::copyMatrix(Matrix &matrix, OutputFile &file) {
 }
 
 llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
-  auto opened = archives.open(FlatSymbolRefAttr::get(archive.getSymNameAttr()));
+  auto opened = archives.openSafetensors(FlatSymbolRefAttr::get(archive.getSymNameAttr()),
+                                         "directories of safetensors can be quantized so");
   if (!opened)
     return opened.takeError();
-  const SafetensorsFile *source = (*opened)->asSafetensors();
-  if (!source)
-    return createStringError((*opened)->name() + ": is a GGUF file; directories of safetensors can be quantized so");
+  std::vector<const ArchiveTensor *> tensors = (*opened)->tensors();
   llvm::StringMap<Matrix> &here = matrices[archive.getSymName()];
   Json header = Json::object();
   header["__metadata__"] = {{"format", "pt"}}; // what transformers asks for
@@ -371,13 +370,13 @@ llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
     weightMap[name] = archive.getFile().str();
     at += bytes;
   };
-  for (const SafetensorsEntry &entry : source->tensors()) {
-    auto matrix = here.find(entry.name);
+  for (const ArchiveTensor *entry : tensors) {
+    auto matrix = here.find(entry->name);
     if (matrix == here.end()) {
-      add(entry.name, entry.dtype, entry.shape, entry.bytes());
+      add(entry->name, entry->dtype, entry->shape, entry->bytes());
       continue;
     }
-    CompressedMatrix planned(matrix->second.format, entry.shape[0], entry.shape[1]);
+    CompressedMatrix planned(matrix->second.format, entry->shape[0], entry->shape[1]);
     for (const CompressedMatrix::Part &part : planned.parts())
       add(matrix->second.stem() + part.name, part.dtype, part.shape, part.bytes());
   }
@@ -385,11 +384,11 @@ llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
   if (!file)
     return file.takeError();
   Status status;
-  for (const SafetensorsEntry &entry : source->tensors()) {
-    auto found = here.find(entry.name);
+  for (const ArchiveTensor *entry : tensors) {
+    auto found = here.find(entry->name);
     if (found == here.end()) {
-      status = (*file)->write(entry.data, entry.bytes());
-      dropPages(entry.data, entry.bytes());
+      status = (*file)->write(entry->data, entry->bytes());
+      dropPages(entry->data, entry->bytes());
     } else {
       Matrix &matrix = found->second;
       compressed.emplace_back(StringRef(matrix.stem()).drop_back().str(), matrix.format);

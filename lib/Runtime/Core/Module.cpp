@@ -375,7 +375,7 @@ Status Module::bindWeights(const LoadOptions &options) {
     return error(ITX_CORRUPT, "%s: is damaged: its contents do not have the hash that '%s' says", where, name_.c_str());
   std::vector<uint64_t> bytes;
   for (const std::string &name : info.tensors) {
-    const SafetensorsEntry *entry = archive_->find(name);
+    const ArchiveTensor *entry = archive_->find(name);
     if (!entry)
       return error(ITX_CORRUPT, "%s: has no tensor '%s', which '%s' needs", where, name.c_str(), name_.c_str());
     if (reinterpret_cast<uintptr_t>(entry->data) % ITX_BUFFER_ALIGNMENT != 0 && entry->bytes() != 0)
@@ -393,10 +393,10 @@ Status Module::bindWeights(const LoadOptions &options) {
 /// Starts reading weights while calls run, if the module may not take the memory for all of them, or if there is less.
 Status Module::startStream(const LoadOptions &options) {
   const WeightsInfo &info = manifest_.weights;
-  std::vector<const SafetensorsEntry *> tensors;
+  std::vector<const ArchiveTensor *> tensors;
   uint64_t bytes = 0;
   for (size_t i = 0; i < info.tensors.size(); ++i) {
-    const SafetensorsEntry *entry = archive_->find(info.tensors[i]);
+    const ArchiveTensor *entry = archive_->find(info.tensors[i]);
     if (memoryOf(info.devices[i]) || info.isGathered[i] || entry->bytes() == 0)
       continue;
     tensors.push_back(entry);
@@ -427,7 +427,7 @@ Status Module::file(const std::string &name, const void *&data, uint64_t &bytes)
     if (file.name != name)
       continue;
     ITX_RETURN_IF_ERROR(checkWeights());
-    const SafetensorsEntry *entry = archive_->find(file.tensor);
+    const ArchiveTensor *entry = archive_->find(file.tensor);
     if (!entry)
       return error(ITX_CORRUPT, "%s: has no tensor '%s', in which '%s' keeps its file '%s'", archive_->name().c_str(),
                    file.tensor.c_str(), name_.c_str(), name.c_str());

@@ -83,7 +83,7 @@ WeightStream::WeightStream(std::string name, const SafetensorsFile &archive, Mem
       othersInMemory_(others ? std::move(others) : othersOfProcess), process_(getpid()) {}
 
 Status WeightStream::create(const std::string &name, const SafetensorsFile &archive,
-                            const std::vector<const SafetensorsEntry *> &tensors, MemoryLimit limit,
+                            const std::vector<const ArchiveTensor *> &tensors, MemoryLimit limit,
                             std::unique_ptr<WeightStream> &stream, OthersInMemory others) {
   if (!archive.mapping())
     return error(ITX_UNSUPPORTED,
@@ -96,7 +96,7 @@ Status WeightStream::create(const std::string &name, const SafetensorsFile &arch
   return Status::success();
 }
 
-Status WeightStream::start(const std::vector<const SafetensorsEntry *> &entries) {
+Status WeightStream::start(const std::vector<const ArchiveTensor *> &entries) {
   ITX_RETURN_IF_ERROR(file_.open(*archive_.mapping(), archive_.name()));
   rangeBytes_ = pageCeil(archive_.size());
   void *range = mmap(nullptr, rangeBytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -107,7 +107,7 @@ Status WeightStream::start(const std::vector<const SafetensorsEntry *> &entries)
   // Huge pages would be split whenever a part of one is dropped.
   madvise(range_, rangeBytes_, MADV_NOHUGEPAGE);
   madvise(range_, rangeBytes_, MADV_DONTFORK);
-  for (const SafetensorsEntry *entry : entries) {
+  for (const ArchiveTensor *entry : entries) {
     Tensor tensor;
     tensor.mapped = static_cast<const uint8_t *>(entry->data);
     setBytes(tensor, entry->begin, entry->end);

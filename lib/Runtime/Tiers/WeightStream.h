@@ -81,7 +81,7 @@ public:
   /// `tensors`: those that kernels read as a whole, in the order of their first use. `others` is for tests; without it,
   /// the system is asked. ITX_OUT_OF_MEMORY says what the least limit is.
   static Status create(const std::string &name, const SafetensorsFile &archive,
-                       const std::vector<const SafetensorsEntry *> &tensors, MemoryLimit limit,
+                       const std::vector<const ArchiveTensor *> &tensors, MemoryLimit limit,
                        std::unique_ptr<WeightStream> &stream, OthersInMemory others = {});
   ~WeightStream();
   WeightStream(const WeightStream &) = delete;
@@ -129,7 +129,7 @@ private:
   };
 
   WeightStream(std::string name, const SafetensorsFile &archive, MemoryLimit limit, OthersInMemory others);
-  Status start(const std::vector<const SafetensorsEntry *> &tensors);
+  Status start(const std::vector<const ArchiveTensor *> &tensors);
   /// Divides memory anew if there is less than before, or clearly more.
   Status divide();
   void readAll();

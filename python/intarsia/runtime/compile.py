@@ -40,8 +40,8 @@ def compile(
     Parameters
     ----------
     path : path
-        A model that intarsia-compile reads: a Hugging Face directory (config.json and safetensors), or a file
-        ``.gguf``, ``.mlir`` or ``.mlirbc``.
+        A model of a kind that ``intarsia-compile --help`` names: a Hugging Face directory (config.json and
+        safetensors), a GGUF file, ….
     target : str
         The target of the code: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
     quantize : str, optional

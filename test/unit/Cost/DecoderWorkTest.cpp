@@ -21,6 +21,7 @@
 #include "intarsia/Import/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "test/unit/Checked.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <gtest/gtest.h>
@@ -61,13 +62,14 @@ protected:
   Counts counted(const ModelShape &shape) {
     Counts counts;
     MLIRContext context;
-    std::string error;
     importer::ImportOptions options;
-    OwningOpRef<ModuleOp> module = importer::importHuggingFace(folder(), options, &context, error);
-    if (!module) {
-      ADD_FAILURE() << error;
+    llvm::SourceMgr sources;
+    std::string path = folder();
+    llvm::Expected<const importer::Importer *> importer = importer::findImporter(path);
+    EXPECT_TRUE(bool(importer)) << path;
+    OwningOpRef<ModuleOp> module = checked((*importer)->import({path, options, &context, sources}));
+    if (!module)
       return counts;
-    }
     auto function = module->lookupSymbol<func::FuncOp>("step");
     Builder builder(&context);
     auto size = [&](StringRef name, int64_t value) {

@@ -46,7 +46,7 @@ TEST(Safetensors, ReadsEntriesInFileOrder) {
   EXPECT_EQ(file->tensors()[0].name, "a");
   EXPECT_EQ(file->metadata("format"), "pt");
   EXPECT_EQ(file->metadata("b"), std::nullopt);
-  const SafetensorsEntry *b = file->find("b");
+  const ArchiveTensor *b = file->find("b");
   ASSERT_NE(b, nullptr);
   EXPECT_EQ(b->shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(b->bytes(), 24u);

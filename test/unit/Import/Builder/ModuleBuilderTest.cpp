@@ -31,7 +31,7 @@ class TestArchive : public WeightArchive {
 public:
   TestArchive() { displayName = "m.weights"; }
   void add(const std::string &key, const std::string &dtype, std::vector<int64_t> shape) {
-    SafetensorsEntry &entry = entries.emplace_back();
+    ArchiveTensor &entry = entries.emplace_back();
     entry.name = key;
     entry.dtype = dtype;
     entry.shape = std::move(shape);
@@ -40,7 +40,7 @@ public:
 
 private:
   File file = {"m.weights", "weights"};
-  std::deque<SafetensorsEntry> entries;
+  std::deque<ArchiveTensor> entries;
 };
 
 class ModuleBuilderTest : public ::testing::Test {

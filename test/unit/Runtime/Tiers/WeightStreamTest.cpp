@@ -96,7 +96,7 @@ protected:
   std::vector<size_t> inOrder;
   std::string path;
   std::unique_ptr<SafetensorsFile> archive;
-  std::vector<const SafetensorsEntry *> tensors;
+  std::vector<const ArchiveTensor *> tensors;
   std::atomic<uint64_t> others{0}; // bytes that the rest of the process is said to have
   std::unique_ptr<WeightStream> stream;
 
@@ -290,7 +290,7 @@ protected:
     return status;
   }
 
-  const SafetensorsEntry *experts = nullptr;
+  const ArchiveTensor *experts = nullptr;
   std::vector<OperandInfo> operands = std::vector<OperandInfo>(2);
 };
 
