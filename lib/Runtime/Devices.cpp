@@ -5,9 +5,9 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/CpuDevice.h"
-#include "lib/Runtime/CUDA/CudaDevices.h"
+#include "lib/Runtime/CUDA/CudaDriver.h"
 #include "lib/Runtime/Emulated/EmulatedDevice.h"
-#include "lib/Runtime/HIP/HipDevices.h"
+#include "lib/Runtime/HIP/HipDriver.h"
 #include "lib/Runtime/Reference/ReferenceDevice.h"
 #include "lib/Runtime/WaferDevice/WaferDevice.h"
 

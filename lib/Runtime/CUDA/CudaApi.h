@@ -7,56 +7,21 @@
 #ifndef INTARSIA_RUNTIME_CUDA_CUDAAPI_H
 #define INTARSIA_RUNTIME_CUDA_CUDAAPI_H
 
+#include "lib/Runtime/GPU/GpuApi.h"
 #include "lib/Support/Status.h"
-
-#include <cstddef>
-#include <cstdint>
 
 // The prototypes are the driver's by name and number, so that no header of the toolkit is needed;
 // test/unit/Runtime/CUDA/CudaHeaderTest.cpp compares them with cuda.h where there is one.
 namespace intarsia::runtime::cuda {
 
-/// The result of a function: 0, or the number of an error.
-using Result = int;
+using namespace gpu;
+
 /// Devices are numbered.
 using DeviceNumber = int;
 /// Addresses of devices.
 using Address = unsigned long long;
-/// CUcontext, CUstream, CUevent, CUmodule, CUfunction, CUmemoryPool: what they point to is the driver's.
-using Handle = void *;
-
-/// CUresult
-enum : Result {
-  errorInvalidValue = 1,
-  errorOutOfMemory = 2,
-  errorDeinitialized = 4,
-  errorStubLibrary = 34,
-  errorNoDevice = 100,
-  errorInvalidImage = 200,
-  errorNoBinaryForGpu = 209,
-  errorEccUncorrectable = 214,
-  errorInvalidPtx = 218,
-  errorNvlinkUncorrectable = 220,
-  errorJitCompilerNotFound = 221,
-  errorUnsupportedPtxVersion = 222,
-  errorJitCompilationDisabled = 223,
-  errorInvalidSource = 300,
-  errorNotFound = 500,
-  errorNotReady = 600,
-  errorIllegalAddress = 700,
-  errorLaunchTimeout = 702,
-  errorContextIsDestroyed = 709,
-  errorAssert = 710,
-  errorHardwareStack = 714,
-  errorIllegalInstruction = 715,
-  errorMisalignedAddress = 716,
-  errorInvalidAddressSpace = 717,
-  errorInvalidPc = 718,
-  errorLaunchFailed = 719,
-  errorNotSupported = 801,
-  errorMpsClientTerminated = 810,
-  errorExternalDevice = 911,
-};
+/// Memory of the host that is read.
+using HostSource = const void *;
 
 /// CUdevice_attribute
 enum Attribute : int {
@@ -78,30 +43,6 @@ enum JitOption : int {
   jitInfoLogBufferBytes = 4,
   jitErrorLogBuffer = 5,
   jitErrorLogBufferBytes = 6,
-};
-
-/// CUmemPool_attribute
-enum PoolAttribute : int { poolReleaseThreshold = 4 };
-
-/// CU_STREAM_NON_BLOCKING: the stream does not wait for the default stream, which other code of the process may use.
-inline constexpr unsigned streamNonBlocking = 1;
-/// CU_EVENT_DISABLE_TIMING
-inline constexpr unsigned eventDisableTiming = 2;
-/// CU_MEMHOSTALLOC_PORTABLE: pinned for all contexts.
-inline constexpr unsigned hostPortable = 1;
-/// CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
-inline constexpr int allocationPinned = 1, locationDevice = 1;
-
-/// CUmemPoolProps
-struct PoolProperties {
-  int allocationType = allocationPinned;
-  int handleTypes = 0;
-  int locationType = locationDevice;
-  int location = 0;
-  void *securityAttributes = nullptr;
-  size_t largestBytes = 0; ///< 0: no limit
-  unsigned short usage = 0;
-  unsigned char reserved[54] = {};
 };
 
 /// CUtensorMap: bits for the device
@@ -131,6 +72,11 @@ struct KernelNode {
 
 /// The functions of a driver that was found.
 struct Api {
+  using Address = cuda::Address;
+  using AttributeNumber = Attribute;
+  using Node = KernelNode;
+  static constexpr Attribute poolsAttribute = attributeMemoryPoolsSupported;
+
 #define INTARSIA_CUDA_FUNCTION(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;
 #include "lib/Runtime/CUDA/CudaFunctions.def"
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/CUDA/CudaArchitecture.h"
+#include "lib/Runtime/CUDA/CudaDriver.h"
 
 #include <algorithm>
 #include <cstdlib>

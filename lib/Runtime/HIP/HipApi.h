@@ -7,40 +7,18 @@
 #ifndef INTARSIA_RUNTIME_HIP_HIPAPI_H
 #define INTARSIA_RUNTIME_HIP_HIPAPI_H
 
+#include "lib/Runtime/GPU/GpuApi.h"
 #include "lib/Support/Status.h"
-
-#include <cstddef>
-#include <cstdint>
 
 // The prototypes are the library's by name and number, so that no header of ROCm is needed;
 // test/unit/Runtime/HIP/HipHeaderTest.cpp compares them with hip_runtime_api.h where there is one.
 namespace intarsia::runtime::hip {
 
-/// The result of a function: 0, or the number of an error.
-using Result = int;
-/// hipStream_t, hipEvent_t, hipModule_t, hipFunction_t, hipMemPool_t: what they point to is the library's.
-using Handle = void *;
+using namespace gpu;
 
-/// hipError_t
-enum : Result {
-  errorInvalidValue = 1,
-  errorOutOfMemory = 2,
-  errorDeinitialized = 4,
-  errorNoDevice = 100,
-  errorInvalidDevice = 101,
-  errorInvalidImage = 200,
-  errorNoBinaryForGpu = 209,
-  errorEccNotCorrectable = 214,
-  errorInvalidKernelFile = 218,
-  errorNotFound = 500,
-  errorNotReady = 600,
-  errorIllegalAddress = 700,
-  errorLaunchTimeOut = 702,
-  errorContextIsDestroyed = 709,
-  errorAssert = 710,
-  errorLaunchFailure = 719,
-  errorNotSupported = 801,
-};
+/// Addresses of devices, and memory of the host that is read, which no function writes to.
+using Address = void *;
+using HostSource = void *;
 
 /// hipDeviceAttribute_t, with the same numbers from HIP 5.2 on
 enum Attribute : int {
@@ -48,28 +26,6 @@ enum Attribute : int {
   attributeMaxSharedMemoryPerBlock = 74,
   attributeWarpSize = 87,
   attributeMemoryPoolsSupported = 88,
-};
-
-/// hipMemPoolAttr
-enum PoolAttribute : int { poolReleaseThreshold = 4 };
-
-/// hipStreamNonBlocking: the stream does not wait for the default stream, which other code of the process may use.
-inline constexpr unsigned streamNonBlocking = 1;
-/// hipEventDisableTiming
-inline constexpr unsigned eventDisableTiming = 2;
-/// hipHostMallocPortable: pinned for all devices.
-inline constexpr unsigned hostPortable = 1;
-/// hipMemAllocationTypePinned, hipMemLocationTypeDevice
-inline constexpr int allocationPinned = 1, locationDevice = 1;
-
-/// hipMemPoolProps; HIP 6 has a limit in its first reserved bytes, where 0 is none.
-struct PoolProperties {
-  int allocationType = allocationPinned;
-  int handleTypes = 0;
-  int locationType = locationDevice;
-  int location = 0;
-  void *securityAttributes = nullptr;
-  unsigned char reserved[64] = {};
 };
 
 /// The name of the architecture inside hipDeviceProp_t. Nothing else in the library says it. HIP 6 changed the
@@ -92,6 +48,11 @@ struct KernelNode {
 
 /// The functions of a library that was found.
 struct Api {
+  using Address = hip::Address;
+  using AttributeNumber = Attribute;
+  using Node = KernelNode;
+  static constexpr Attribute poolsAttribute = attributeMemoryPoolsSupported;
+
 #define INTARSIA_HIP_FUNCTION(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;
 #include "lib/Runtime/HIP/HipFunctions.def"
   const char *(*errorName)(Result result) = nullptr; ///< hipGetErrorName

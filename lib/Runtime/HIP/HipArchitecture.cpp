@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/HIP/HipArchitecture.h"
+#include "lib/Runtime/HIP/HipDriver.h"
 
 #include <algorithm>
 #include <vector>

@@ -5,7 +5,6 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CUDA/CudaDriver.h"
-#include "lib/Runtime/CUDA/CudaArchitecture.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

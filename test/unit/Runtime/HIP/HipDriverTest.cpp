@@ -5,7 +5,6 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/HIP/HipDriver.h"
-#include "lib/Runtime/HIP/HipArchitecture.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -47,15 +47,15 @@ static_assert(int(intarsia::runtime::hip::errorNoDevice) == int(hipErrorNoDevice
 static_assert(int(intarsia::runtime::hip::errorInvalidDevice) == int(hipErrorInvalidDevice));
 static_assert(int(intarsia::runtime::hip::errorInvalidImage) == int(hipErrorInvalidImage));
 static_assert(int(intarsia::runtime::hip::errorNoBinaryForGpu) == int(hipErrorNoBinaryForGpu));
-static_assert(int(intarsia::runtime::hip::errorEccNotCorrectable) == int(hipErrorECCNotCorrectable));
-static_assert(int(intarsia::runtime::hip::errorInvalidKernelFile) == int(hipErrorInvalidKernelFile));
+static_assert(int(intarsia::runtime::hip::errorEccUncorrectable) == int(hipErrorECCNotCorrectable));
+static_assert(int(intarsia::runtime::hip::errorInvalidPtx) == int(hipErrorInvalidKernelFile));
 static_assert(int(intarsia::runtime::hip::errorNotFound) == int(hipErrorNotFound));
 static_assert(int(intarsia::runtime::hip::errorNotReady) == int(hipErrorNotReady));
 static_assert(int(intarsia::runtime::hip::errorIllegalAddress) == int(hipErrorIllegalAddress));
-static_assert(int(intarsia::runtime::hip::errorLaunchTimeOut) == int(hipErrorLaunchTimeOut));
+static_assert(int(intarsia::runtime::hip::errorLaunchTimeout) == int(hipErrorLaunchTimeOut));
 static_assert(int(intarsia::runtime::hip::errorContextIsDestroyed) == int(hipErrorContextIsDestroyed));
 static_assert(int(intarsia::runtime::hip::errorAssert) == int(hipErrorAssert));
-static_assert(int(intarsia::runtime::hip::errorLaunchFailure) == int(hipErrorLaunchFailure));
+static_assert(int(intarsia::runtime::hip::errorLaunchFailed) == int(hipErrorLaunchFailure));
 static_assert(int(intarsia::runtime::hip::errorNotSupported) == int(hipErrorNotSupported));
 static_assert(int(intarsia::runtime::hip::attributeMultiprocessorCount) == int(hipDeviceAttributeMultiprocessorCount));
 static_assert(int(intarsia::runtime::hip::attributeMaxSharedMemoryPerBlock) ==
