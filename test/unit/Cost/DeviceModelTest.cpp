@@ -194,6 +194,31 @@ TEST_F(WorkModelTest, ExpectedSizesOfTheFunction) {
   EXPECT_EQ(work.elements(function.getArgument(0)), 3 * 64 * 8);
 }
 
+TEST_F(WorkModelTest, ShapesOfContractions) {
+  auto function = parse(R"(
+    func.func @f(%x: tensor<3x5x8xf32>, %w: tensor<6x8xf32>, %a: tensor<2x7x8x4xf32>, %b: tensor<2x7x9x8xf32>) {
+      %linear = nn.linear %x, %w : (tensor<3x5x8xf32>, tensor<6x8xf32>) -> tensor<3x5x6xf32>
+      %matmul = nn.matmul %a, %b {precision = f16, transpose_lhs, transpose_rhs}
+          : (tensor<2x7x8x4xf32>, tensor<2x7x9x8xf32>) -> tensor<2x7x4x9xf32>
+      return
+    })");
+  WorkModel work(function);
+  MatrixWork linear = *work.work(KernelRoot::Linear, opsOf<nn::LinearOp>(function)).matrix;
+  EXPECT_EQ(linear.shape.batch, 1);
+  EXPECT_EQ(linear.shape.rows, 15);
+  EXPECT_EQ(linear.shape.columns, 6);
+  EXPECT_EQ(linear.shape.depth, 8);
+  EXPECT_EQ(linear.shape.warmWeights, 0);
+  EXPECT_EQ(linear.elementType, "f32");
+  MatrixWork matmul = *work.work(KernelRoot::Matmul, opsOf<nn::MatmulOp>(function)).matrix;
+  EXPECT_EQ(matmul.shape.batch, 14);
+  EXPECT_EQ(matmul.shape.rows, 4);
+  EXPECT_EQ(matmul.shape.columns, 9);
+  EXPECT_EQ(matmul.shape.depth, 8);
+  EXPECT_EQ(matmul.shape.warmWeights, 1);
+  EXPECT_EQ(matmul.elementType, "bf16");
+}
+
 TEST_F(WorkModelTest, EmbeddingReadsOnlyItsRows) {
   auto function = parse(R"(
     nn.archive @weights {file = "model.safetensors"}
