@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace intarsia::legalize {
 #define GEN_PASS_DEF_LEGALIZETENSORS
@@ -165,6 +166,99 @@ void assertBelow(OpBuilder &builder, Operation *op, Value index, Value limit, un
                        ("index of '" + op->getName().getStringRef() + "' in dimension " + Twine(dimension)).str());
 }
 
+/// How far a slice reaches in each dimension.
+SmallVector<Value> reachesOf(OpBuilder &builder, Location location, ArrayRef<OpFoldResult> sizes,
+                             ArrayRef<int64_t> strides) {
+  SmallVector<Value> reaches;
+  for (auto [size, stride] : llvm::zip_equal(sizes, strides)) {
+    OpFoldResult steps = combine<arith::SubIOp>(builder, location, size, builder.getIndexAttr(1));
+    Value last = getValueOrCreateConstantIndexOp(builder, location, steps);
+    if (stride != 1)
+      last = arith::MulIOp::create(builder, location, last,
+                                   arith::ConstantIndexOp::create(builder, location, stride).getResult());
+    reaches.push_back(arith::AddIOp::create(builder, location, last,
+                                            arith::ConstantIndexOp::create(builder, location, 1).getResult()));
+  }
+  return reaches;
+}
+
+/// Asserts that a slice at offsets that are data is inside of a tensor.
+void assertInside(OpBuilder &builder, Operation *op, ArrayRef<OpFoldResult> offsets, ArrayRef<Value> reaches,
+                  ArrayRef<OpFoldResult> sizes) {
+  for (auto [dimension, offset] : llvm::enumerate(offsets))
+    if (isData(offset)) {
+      Value whole = getValueOrCreateConstantIndexOp(builder, op->getLoc(), sizes[dimension]);
+      Value room = arith::SubIOp::create(builder, op->getLoc(), whole, reaches[dimension]);
+      Value one = arith::ConstantIndexOp::create(builder, op->getLoc(), 1);
+      Value limit = arith::AddIOp::create(builder, op->getLoc(), room, one);
+      assertBelow(builder, op, cast<Value>(offset), limit, dimension);
+    }
+}
+
+/// True if an integer is computed from elements of tensors and integer arguments of the function: kernels can read
+/// these, and neither the counter of a loop nor a scalar argument of type index, which no call passes.
+bool isReadByKernels(OpFoldResult number) {
+  llvm::SetVector<Value> open;
+  if (auto value = dyn_cast<Value>(number))
+    open.insert(value);
+  for (unsigned i = 0; i < open.size(); ++i) {
+    Operation *op = open[i].getDefiningOp();
+    if (!op &&
+        (open[i].getType().isIndex() || !isa<func::FuncOp>(cast<BlockArgument>(open[i]).getOwner()->getParentOp())))
+      return false;
+    if (op && isa<arith::ArithDialect>(op->getDialect()))
+      open.insert(op->operand_begin(), op->operand_end());
+    else if (op && !isa<tensor::ExtractOp, tensor::DimOp>(op))
+      return false;
+  }
+  return true;
+}
+
+/// tensor.extract_slice at an offset that is data: each element is read at its place behind the offset.
+struct ExtractSliceToGeneric : OpRewritePattern<tensor::ExtractSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::ExtractSliceOp op, PatternRewriter &rewriter) const override {
+    SmallVector<OpFoldResult> offsets = op.getMixedOffsets();
+    auto strides = getConstantIntValues(op.getMixedStrides());
+    if (llvm::none_of(offsets, isData) || !llvm::all_of(offsets, isReadByKernels) ||
+        llvm::any_of(op.getMixedSizes(), isData) ||
+        llvm::any_of(op.getMixedSizes(), [](OpFoldResult size) { return isConstantIntValue(size, 0); }))
+      return failure();
+    if (!strides || llvm::any_of(*strides, [](int64_t stride) { return stride < 1; }))
+      return rewriter.notifyMatchFailure(op, "a stride is not a positive constant");
+    Location location = op.getLoc();
+    assertInside(rewriter, op, offsets, reachesOf(rewriter, location, op.getMixedSizes(), *strides),
+                 tensor::getMixedSizes(rewriter, location, op.getSource()));
+    llvm::SmallBitVector dropped = op.getDroppedDims();
+    SmallVector<OpFoldResult> sizes;
+    for (auto [dimension, size] : llvm::enumerate(op.getMixedSizes()))
+      if (!dropped[dimension])
+        sizes.push_back(size);
+    auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
+      SmallVector<Value> at;
+      for (auto [dimension, offset] : llvm::enumerate(offsets)) {
+        Value begin = getValueOrCreateConstantIndexOp(builder, location, offset);
+        if (dropped[dimension]) {
+          at.push_back(begin);
+          continue;
+        }
+        Value steps = position.front();
+        position = position.drop_front();
+        if (int64_t stride = (*strides)[dimension]; stride != 1)
+          steps = arith::MulIOp::create(builder, location, steps,
+                                        arith::ConstantIndexOp::create(builder, location, stride).getResult());
+        at.push_back(
+            isConstantIntValue(offset, 0) ? steps : arith::AddIOp::create(builder, location, begin, steps).getResult());
+      }
+      auto extract = tensor::ExtractOp::create(builder, location, op.getSource(), at);
+      extract->setAttr(intarsia::legalize::insideAttr, builder.getUnitAttr());
+      return extract;
+    };
+    rewriter.replaceOp(op, generate(rewriter, location, op.getType(), sizes, element));
+    return success();
+  }
+};
+
 /// tensor.insert_slice with strides, or at an offset that is data: each position is compared with the ends of the
 /// slice.
 struct InsertSliceToGeneric : OpRewritePattern<tensor::InsertSliceOp> {
@@ -183,24 +277,9 @@ struct InsertSliceToGeneric : OpRewritePattern<tensor::InsertSliceOp> {
     auto number = [&](OpBuilder &builder, int64_t value) -> Value {
       return arith::ConstantIndexOp::create(builder, location, value);
     };
-    // How far the slice reaches in each dimension.
-    SmallVector<Value> reaches;
-    for (auto [size, stride] : llvm::zip_equal(op.getMixedSizes(), *strides)) {
-      OpFoldResult steps = combine<arith::SubIOp>(rewriter, location, size, rewriter.getIndexAttr(1));
-      Value last = getValueOrCreateConstantIndexOp(rewriter, location, steps);
-      if (stride != 1)
-        last = arith::MulIOp::create(rewriter, location, last, number(rewriter, stride));
-      reaches.push_back(arith::AddIOp::create(rewriter, location, last, number(rewriter, 1)));
-    }
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
-    for (auto [dimension, offset] : llvm::enumerate(op.getMixedOffsets()))
-      if (isData(offset)) {
-        Value room = arith::SubIOp::create(rewriter, location,
-                                           getValueOrCreateConstantIndexOp(rewriter, location, sizes[dimension]),
-                                           reaches[dimension]);
-        Value limit = arith::AddIOp::create(rewriter, location, room, number(rewriter, 1));
-        assertBelow(rewriter, op, cast<Value>(offset), limit, dimension);
-      }
+    SmallVector<Value> reaches = reachesOf(rewriter, location, op.getMixedSizes(), *strides);
+    assertInside(rewriter, op, op.getMixedOffsets(), reaches, sizes);
     auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
       Value isInside = arith::ConstantOp::create(builder, location, builder.getBoolAttr(true));
       SmallVector<Value> within;
@@ -400,8 +479,8 @@ struct FromElementsToGeneric : OpRewritePattern<tensor::FromElementsOp> {
 struct LegalizeTensors : intarsia::legalize::impl::LegalizeTensorsBase<LegalizeTensors> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<PadToConcat, InsertSliceToConcat, InsertSliceToGeneric, GenerateToGeneric, GatherToGeneric,
-                 InsertToGeneric, FromElementsToGeneric>(&getContext());
+    patterns.add<PadToConcat, ExtractSliceToGeneric, InsertSliceToConcat, InsertSliceToGeneric, GenerateToGeneric,
+                 GatherToGeneric, InsertToGeneric, FromElementsToGeneric>(&getContext());
     if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))) || failed(refuse()))
       signalPassFailure();
   }

@@ -78,8 +78,8 @@ def LegalizeTensors : Pass<"legalize-tensors", "::mlir::func::FuncOp"> {
   let summary = "Rewrites pad, insert, gather and generate as concatenations and generic ops";
   let description = [{
     `tensor.pad` with a constant and `tensor.insert_slice` without strides become `tensor.concat`; `tensor.generate`,
-    `gather`, `insert`, `from_elements` and `insert_slice` with strides or at an index in a tensor become
-    `linalg.generic`. The host asserts that indices of `insert` and `insert_slice` from data are inside.
+    `gather`, `insert`, `from_elements`, `insert_slice` with strides or at an index in a tensor, and `extract_slice` at
+    such an index become `linalg.generic`. The host asserts that indices from data are inside.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];

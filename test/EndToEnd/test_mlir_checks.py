@@ -130,6 +130,31 @@ CASES = {
         (FOUR,), -FOUR,
         {r"the condition of 'cf.assert' is 0, must be 1: a zero among them, asserted at 'm.mlir:\d+'": np.array([1, 0, 2, 3], np.float32)},
     ),
+    # Every other row, from one that is data on, and a column.
+    "sliced": Case(
+        """(%t: tensor<5x6xf32>, %x: tensor<i64>) -> tensor<2x3xf32> {
+  %n = tensor.extract %x[] : tensor<i64>
+  %i = arith.index_cast %n : i64 to index
+  %y = tensor.extract_slice %t[%i, 1] [2, 3] [2, 1] : tensor<5x6xf32> to tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+""",
+        (TABLE, np.array(2, np.int64)), TABLE[2::2, 1:4],
+        {
+            r"index of 'tensor.extract_slice' in dimension 0 is 3, .* 2": np.array(3, np.int64),
+            r"index of 'tensor.extract_slice' in dimension 0 is -1, must be at least 0": np.array(-1, np.int64),
+        },
+    ),
+    "column": Case(
+        """(%t: tensor<5x6xf32>, %i: i64) -> tensor<5xf32> {
+  %n = arith.index_cast %i : i64 to index
+  %y = tensor.extract_slice %t[0, %n] [5, 1] [1, 1] : tensor<5x6xf32> to tensor<5xf32>
+  return %y : tensor<5xf32>
+}
+""",
+        (TABLE, np.array(5, np.int64)), TABLE[:, 5],
+        {r"index of 'tensor.extract_slice' in dimension 1 is 6, .* 5": np.array(6, np.int64)},
+    ),
     "inserted": Case(
         """(%t: tensor<5x6xf32>, %x: tensor<i64>) -> tensor<5x6xf32> {
   %row = arith.constant dense<1.0> : tensor<1x6xf32>

@@ -41,6 +41,16 @@ func.func @insert(%x: tensor<4x6xf32>, %s: tensor<2xf32>) -> tensor<4x6xf32> {
   return %y : tensor<4x6xf32>
 }
 
+// CHECK-LABEL: @slice_at_data
+// CHECK: cf.assert %{{.+}}, "index of 'tensor.extract_slice' in dimension 0"
+// CHECK: linalg.generic
+// CHECK: tensor.extract %{{.+}} {legalize.inside} : tensor<4x6xf32>
+func.func @slice_at_data(%x: tensor<4x6xf32>, %n: i64) -> tensor<2x6xf32> {
+  %i = arith.index_cast %n : i64 to index
+  %y = tensor.extract_slice %x[%i, 0] [2, 6] [1, 1] : tensor<4x6xf32> to tensor<2x6xf32>
+  return %y : tensor<2x6xf32>
+}
+
 // CHECK-LABEL: @with_strides
 // CHECK: linalg.generic
 // CHECK: arith.cmpi ult, %{{.+}}, %[[REACH:.+]] : index
