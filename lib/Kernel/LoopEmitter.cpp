@@ -105,11 +105,21 @@ Value LoopEmitter::max(Value a, Value c) {
 
 Value LoopEmitter::less(Value a, Value c) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, a, c); }
 
+Value LoopEmitter::equal(Value a, Value c) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, a, c); }
+
+Value LoopEmitter::select(Value condition, Value yes, Value no) {
+  return arith::SelectOp::create(b, loc, condition, yes, no);
+}
+
 Value LoopEmitter::floatConstant(double value, Type type, int64_t width) {
   Attribute scalar = b.getFloatAttr(type, value);
   if (width == 1)
     return arith::ConstantOp::create(b, loc, cast<TypedAttr>(scalar));
   return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(VectorType::get({width}, type), scalar));
+}
+
+Value LoopEmitter::word(int64_t value) {
+  return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value)));
 }
 
 Value LoopEmitter::splat(Value scalar, int64_t width) {

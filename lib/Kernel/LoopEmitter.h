@@ -79,6 +79,10 @@ protected:
   /// What a callback returns. One that may fail returns a LogicalResult or a FailureOr, and what calls it does too.
   template <typename Fn, typename... Arguments> using Outcome = std::invoke_result_t<Fn, Arguments...>;
 
+  /// Creates an op where the function goes on.
+  template <typename Op, typename... Arguments> Op make(Arguments &&...arguments) {
+    return Op::create(b, loc, std::forward<Arguments>(arguments)...);
+  }
   mlir::Value constant(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, mlir::Value b);
@@ -89,8 +93,14 @@ protected:
   mlir::Value min(mlir::Value a, mlir::Value b);
   mlir::Value max(mlir::Value a, mlir::Value b);
   mlir::Value less(mlir::Value a, mlir::Value b);
+  mlir::Value equal(mlir::Value a, mlir::Value b);
+  mlir::Value select(mlir::Value condition, mlir::Value yes, mlir::Value no);
   mlir::Value floatConstant(double value, mlir::Type type, int64_t width);
   mlir::Value splat(mlir::Value scalar, int64_t width);
+  /// Returns i32.
+  mlir::Value word(int64_t value);
+  /// Returns i32 with the same value in each byte.
+  mlir::Value bytesOf(int64_t each) { return word(int64_t(uint32_t(each) * 0x01010101u)); }
   mlir::Type vectorOf(mlir::Type element, int64_t width);
   /// Emits a loop around body(iv).
   template <typename BodyFn>

@@ -283,9 +283,7 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
 }
 
 LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indices) {
-  auto savedBound = tensors.bound;
-  const RowScope *savedRow = tensors.currentRow;
-  tensors.currentRow = &row;
+  RowGuard inRow(tensors, row);
   SmallVector<Value> roots;
   for (unsigned i : indices)
     roots.push_back(body.yielded(i));
@@ -326,8 +324,6 @@ LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indice
       return failure();
     rest = others;
   }
-  tensors.currentRow = savedRow;
-  tensors.bound = savedBound;
   return success();
 }
 

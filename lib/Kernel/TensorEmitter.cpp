@@ -373,6 +373,12 @@ void TensorEmitter::store(Value value, const Storage &storage, ArrayRef<Index> a
   memory.store(value, storage.pointer, address(storage, at), storage.elementType, width);
 }
 
+void TensorEmitter::storeResult(Value elements, Value result, ArrayRef<Index> at, int64_t width) {
+  for (unsigned output = 0; output != body.outputs.size(); ++output)
+    if (body.yielded(output) == result)
+      store(elements, body.outputs[output], at, width);
+}
+
 std::optional<Storage> TensorEmitter::view(Value tensor) {
   if (auto it = body.storage.find(tensor); it != body.storage.end())
     return it->second;

@@ -45,6 +45,8 @@ public:
 
   mlir::Value load(const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
   void store(mlir::Value value, const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
+  /// Stores elements of a value where it is a result of the kernel.
+  void storeResult(mlir::Value elements, mlir::Value result, llvm::ArrayRef<Index> at, int64_t width);
   /// Returns a tensor as strides over memory, if it is an argument seen through slices and reshapes.
   std::optional<Storage> view(mlir::Value tensor);
   RowScope makeRow(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> leading);
@@ -73,6 +75,24 @@ private:
   ArithmeticEmitter arithmetic;
   PanelEmitter weights;
   LinalgEmitter linalgOps;
+};
+
+/// While it is there, elements are those of a row, and what its ops bind is forgotten with it.
+class RowGuard {
+public:
+  RowGuard(TensorEmitter &tensors, const RowScope &row)
+      : tensors(tensors), outer(tensors.currentRow), bound(tensors.bound) {
+    tensors.currentRow = &row;
+  }
+  ~RowGuard() {
+    tensors.currentRow = outer;
+    tensors.bound = std::move(bound);
+  }
+
+private:
+  TensorEmitter &tensors;
+  const RowScope *outer;
+  llvm::DenseMap<mlir::Value, TensorEmitter::ElementFn> bound;
 };
 
 } // namespace intarsia::kernel

@@ -129,7 +129,7 @@ FailureOr<SmallVector<Value>> AttentionEmitter::maskScores(Value firstKey, Value
         score = hideLaterKeys(score, keyIndex, firstLane);
       if (root.getMask() || root.getCausal())
         memory.store(score, scores, offset, f32, config.lanes);
-      next.push_back(arith::MaximumFOp::create(b, loc, running[v], score));
+      next.push_back(make<arith::MaximumFOp>(running[v], score));
     }
     return next;
   });
@@ -156,21 +156,20 @@ Element AttentionEmitter::addMask(Value score, Value keyIndex, Value firstLane) 
       return failure();
     values.push_back(*value);
   }
-  Value allowed = isOne(2)
-                      ? splat(values[0], lanes)
-                      : vector::FromElementsOp::create(b, loc, VectorType::get({lanes}, values[0].getType()), values);
+  Value allowed = isOne(2) ? splat(values[0], lanes)
+                           : make<vector::FromElementsOp>(VectorType::get({lanes}, values[0].getType()), values);
   if (cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1))
-    return arith::SelectOp::create(b, loc, allowed, score, lowest).getResult();
-  return arith::AddFOp::create(b, loc, score, allowed).getResult();
+    return select(allowed, score, lowest);
+  return make<arith::AddFOp>(score, allowed).getResult();
 }
 
 /// Drops the scores of queries that come before the key.
 Value AttentionEmitter::hideLaterKeys(Value score, Value keyIndex, Value firstLane) {
   SmallVector<int64_t> iota = llvm::to_vector(llvm::seq<int64_t>(0, config.lanes));
-  Value queryIndex = arith::AddIOp::create(b, loc, splat(add(firstLane, ahead), config.lanes),
-                                           arith::ConstantOp::create(b, loc, b.getI64VectorAttr(iota)).getResult());
-  Value seen = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, splat(keyIndex, config.lanes), queryIndex);
-  return arith::SelectOp::create(b, loc, seen, score, lowest);
+  Value queryIndex = make<arith::AddIOp>(splat(add(firstLane, ahead), config.lanes),
+                                         make<arith::ConstantOp>(b.getI64VectorAttr(iota)).getResult());
+  Value seen = make<arith::CmpIOp>(arith::CmpIPredicate::sle, splat(keyIndex, config.lanes), queryIndex);
+  return select(seen, score, lowest);
 }
 
 SmallVector<Value> AttentionEmitter::shiftsOf(ArrayRef<Value> largest) {
@@ -179,10 +178,10 @@ SmallVector<Value> AttentionEmitter::shiftsOf(ArrayRef<Value> largest) {
   // A query that has seen no key yet keeps -inf; subtracting 0 instead keeps its exponentials at zero.
   SmallVector<Value> shifts;
   for (int64_t v = 0; v < vectors; ++v) {
-    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest[v], lowest);
-    Value shift = arith::SelectOp::create(b, loc, none, zero, largest[v]);
+    Value none = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, largest[v], lowest);
+    Value shift = select(none, zero, largest[v]);
     Value before = memory.load(maxima, ofVector(v), f32, lanes);
-    Value factor = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, before, shift));
+    Value factor = emitExpNonPositive(b, loc, make<arith::SubFOp>(before, shift));
     memory.store(largest[v], maxima, ofVector(v), f32, lanes);
     memory.store(factor, factors, ofVector(v), f32, lanes);
     shifts.push_back(shift);
@@ -196,7 +195,7 @@ void AttentionEmitter::addTotals(ArrayRef<Value> ofBlock) {
   for (int64_t v = 0; v < vectors; ++v) {
     Value factor = memory.load(factors, ofVector(v), f32, lanes);
     Value total = memory.load(totals, ofVector(v), f32, lanes);
-    total = arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, total, factor), ofBlock[v]);
+    total = make<arith::AddFOp>(make<arith::MulFOp>(total, factor), ofBlock[v]);
     memory.store(total, totals, ofVector(v), f32, lanes);
   }
 }
@@ -204,9 +203,9 @@ void AttentionEmitter::addTotals(ArrayRef<Value> ofBlock) {
 Value AttentionEmitter::inverseOfTotal(Value query, int64_t width) {
   Type f32 = b.getF32Type();
   Value total = memory.load(totals, query, f32, width);
-  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, width));
-  total = arith::SelectOp::create(b, loc, none, floatConstant(1.0, f32, width), total);
-  return arith::DivFOp::create(b, loc, floatConstant(1.0, f32, width), total);
+  Value none = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, width));
+  total = select(none, floatConstant(1.0, f32, width), total);
+  return make<arith::DivFOp>(floatConstant(1.0, f32, width), total);
 }
 
 /// Stores the result of a query, `row` times `inverse` where that is not null.
@@ -214,7 +213,7 @@ void AttentionEmitter::storeRow(Value query, Value row, Value inverse) {
   vectorLoop(constant(valueDim), [&](Value c, int64_t w) {
     Value x = memory.load(row, c, b.getF32Type(), w);
     if (inverse)
-      x = arith::MulFOp::create(b, loc, x, splat(inverse, w));
+      x = make<arith::MulFOp>(x, splat(inverse, w));
     Indices at{{batch}, {add(firstQuery, query)}, {head}, {c, true}};
     for (const Storage &output : function.outputs)
       tensors.store(x, output, at, w);

@@ -91,10 +91,10 @@ void AttentionKernel::exponentiate(ArrayRef<Value> largest, Value keyCount) {
         SmallVector<Value> next;
         for (int64_t v = 0; v < vectors; ++v) {
           Value offset = add(mul(j, width), ofVector(v));
-          Value shifted = arith::SubFOp::create(b, loc, memory.load(scores, offset, f32, lanes), shifts[v]);
+          Value shifted = make<arith::SubFOp>(memory.load(scores, offset, f32, lanes), shifts[v]);
           Value e = emitExpNonPositive(b, loc, shifted);
           memory.store(e, scores, offset, f32, lanes);
-          next.push_back(arith::AddFOp::create(b, loc, running[v], e));
+          next.push_back(make<arith::AddFOp>(running[v], e));
         }
         return next;
       });
@@ -109,7 +109,7 @@ void AttentionKernel::rescaleSums() {
     Value factor = splat(memory.load(factors, q, f32, 1), lanes);
     for (int64_t c = 0; c < paddedDim; c += lanes) {
       Value offset = add(mul(q, constant(paddedDim)), constant(c));
-      Value scaled = arith::MulFOp::create(b, loc, memory.load(sums, offset, f32, lanes), factor);
+      Value scaled = make<arith::MulFOp>(memory.load(sums, offset, f32, lanes), factor);
       memory.store(scaled, sums, offset, f32, lanes);
     }
   });

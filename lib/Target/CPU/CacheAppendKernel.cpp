@@ -14,46 +14,45 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 namespace {
-
-/// Stores rows of tokens into pages.
-class CacheAppendKernel final : public KernelEmitter {
+/// What kernels share that append the rows of tokens to a cache.
+class AppendKernel : public KernelEmitter {
 public:
-  CacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
+  AppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
       : KernelEmitter(kernel, config), root(root) {}
 
-private:
-  LogicalResult run() override;
+protected:
   void launch() override { caches.cutTokens(root.getRows()); }
-
-  LogicalResult storeRow(Value token, Value head, Value to, int64_t page, Value slot);
 
   CacheEmitter caches{function, tensors};
   nn::CacheAppendOp root;
+};
+
+/// Stores rows of tokens into pages.
+class CacheAppendKernel final : public AppendKernel {
+public:
+  using AppendKernel::AppendKernel;
+
+private:
+  LogicalResult run() override;
+  LogicalResult storeRow(Value token, Value head, Value to, int64_t page, Value slot);
 };
 
 /// Stores rows of tokens into the tails of their sequences, where pages are gathered before they are quantized.
-class TailAppendKernel final : public KernelEmitter {
+class TailAppendKernel final : public AppendKernel {
 public:
-  TailAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
-      : KernelEmitter(kernel, config), root(root) {}
+  using AppendKernel::AppendKernel;
 
 private:
   LogicalResult run() override;
-  void launch() override { caches.cutTokens(root.getRows()); }
-
-  CacheEmitter caches{function, tensors};
-  nn::CacheAppendOp root;
 };
 
 /// Quantizes rows of tokens: each row, or a page with its last token.
-class CacheAppendQuantizedKernel final : public KernelEmitter {
+class CacheAppendQuantizedKernel final : public AppendKernel {
 public:
-  CacheAppendQuantizedKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const TileConfig &config)
-      : KernelEmitter(kernel, config), root(root) {}
+  using AppendKernel::AppendKernel;
 
 private:
   LogicalResult run() override;
-  void launch() override { caches.cutTokens(root.getRows()); }
 
   struct Token {
     Value row; ///< of the call
@@ -65,8 +64,6 @@ private:
   LogicalResult quantizePage(const TokenIndices &indices, const Token &token, Value valuesOfPage,
                              Value parametersOfPage, Value head);
 
-  CacheEmitter caches{function, tensors};
-  nn::CacheAppendOp root;
   std::optional<Storage> values, parameters, tail;
   int64_t page = 0, bits = 0, features = 0, rowBytes = 0;
   Value group; ///< the values that are quantized next, f32
@@ -196,7 +193,7 @@ LogicalResult CacheAppendQuantizedKernel::run() {
     };
     if (!tail)
       return quantizeHeads();
-    Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, slot, constant(page - 1));
+    Value isLast = equal(slot, constant(page - 1));
     return ifThen(isLast, quantizeHeads);
   });
 }

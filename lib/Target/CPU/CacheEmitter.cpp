@@ -46,10 +46,9 @@ LogicalResult CacheEmitter::forTokens(Value rows, function_ref<LogicalResult(Val
 }
 
 Element CacheEmitter::isTokenAt(const TokenIndices &indices, Value row, Value sequence, Value position) {
-  Value inside = arith::AndIOp::create(
-      b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, constant(0)), less(row, indices.tokens));
+  Value inside =
+      make<arith::AndIOp>(make<arith::CmpIOp>(arith::CmpIPredicate::sge, row, constant(0)), less(row, indices.tokens));
   Value some = max(min(row, sub(indices.tokens, constant(1))), constant(0));
-  auto equal = [&](Value x, Value y) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y); };
   Element ownSequence = tensors.integerAt(indices.sequences, {Index{some}});
   if (failed(ownSequence))
     return failure();
@@ -57,8 +56,8 @@ Element CacheEmitter::isTokenAt(const TokenIndices &indices, Value row, Value se
   Element ownPosition = tensors.integerAt(indices.positions, {Index{some}});
   if (failed(ownPosition))
     return failure();
-  Value same = arith::AndIOp::create(b, loc, isSequence, equal(*ownPosition, position));
-  return arith::AndIOp::create(b, loc, inside, same).getResult();
+  Value same = make<arith::AndIOp>(isSequence, equal(*ownPosition, position));
+  return make<arith::AndIOp>(inside, same).getResult();
 }
 
 LogicalResult CacheEmitter::storeColumn(Value rows, Value row, Value head, Value panel, int64_t page, Value slot,
@@ -76,9 +75,9 @@ LogicalResult CacheEmitter::storeColumn(Value rows, Value row, Value head, Value
     if (stored != rounded)
       x = memory.widen(x, stored, width);
     for (int64_t lane = 0; lane < width; ++lane) {
-      Value value = width == 1 ? x : vector::ExtractOp::create(b, loc, x, lane).getResult();
+      Value value = width == 1 ? x : make<vector::ExtractOp>(x, lane).getResult();
       Value offset = add(mul(add(feature, constant(lane)), constant(page)), slot);
-      LLVM::StoreOp::create(b, loc, value, memory.at(panel, offset, stored), stored.getIntOrFloatBitWidth() / 8);
+      make<LLVM::StoreOp>(value, memory.at(panel, offset, stored), stored.getIntOrFloatBitWidth() / 8);
     }
     return success();
   });
@@ -132,9 +131,9 @@ FailureOr<PageTurn> CacheEmitter::makeTurn(Value frequencies, bool interleaved) 
       SmallVector<float> slots;
       for (int64_t slot = first; slot < first + lanes; ++slot)
         slots.push_back(float(slot));
-      Value slotsOfVector = arith::ConstantOp::create(
-          b, loc, DenseElementsAttr::get(VectorType::get({lanes}, f32), ArrayRef<float>(slots)));
-      Value angle = arith::MulFOp::create(b, loc, slotsOfVector, splat(*frequency, lanes));
+      Value slotsOfVector =
+          make<arith::ConstantOp>(DenseElementsAttr::get(VectorType::get({lanes}, f32), ArrayRef<float>(slots)));
+      Value angle = make<arith::MulFOp>(slotsOfVector, splat(*frequency, lanes));
       Value at = add(mul(pair, constant(page)), constant(first));
       memory.store(kernel::emitCos(b, loc, angle), turn.cosines, at, f32, lanes);
       memory.store(kernel::emitSin(b, loc, angle), turn.sines, at, f32, lanes);
@@ -149,21 +148,21 @@ FailureOr<PageTurn> CacheEmitter::makeTurn(Value frequencies, bool interleaved) 
 LogicalResult CacheEmitter::turnPage(Value panel, const PageTurn &turn, Value base, bool back) {
   int64_t page = kPanelWidth, lanes = config.lanes;
   Type f32 = b.getF32Type();
-  Value position = arith::SIToFPOp::create(b, loc, f32, base);
+  Value position = make<arith::SIToFPOp>(f32, base);
   LogicalResult first = vectorLoop(constant(turn.pairs), [&](Value pair, int64_t width) -> LogicalResult {
     Element frequency = tensors.evaluate(turn.frequencies, {Index{pair, true}}, width);
     if (failed(frequency))
       return failure();
-    Value angle = arith::MulFOp::create(b, loc, *frequency, splat(position, width));
+    Value angle = make<arith::MulFOp>(*frequency, splat(position, width));
     memory.store(kernel::emitCos(b, loc, angle), turn.firstCosines, pair, f32, width);
     memory.store(kernel::emitSin(b, loc, angle), turn.firstSines, pair, f32, width);
     return success();
   });
   if (failed(first))
     return failure();
-  auto times = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
-  auto minus = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, loc, x, y); };
-  auto plus = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
+  auto times = [&](Value x, Value y) -> Value { return make<arith::MulFOp>(x, y); };
+  auto minus = [&](Value x, Value y) -> Value { return make<arith::SubFOp>(x, y); };
+  auto plus = [&](Value x, Value y) -> Value { return make<arith::AddFOp>(x, y); };
   forLoop(constant(0), constant(turn.pairs), constant(1), [&](Value pair) {
     Value even = turn.interleaved ? mul(pair, constant(2)) : pair;
     Value odd = add(even, constant(turn.interleaved ? 1 : turn.pairs));
@@ -178,7 +177,7 @@ LogicalResult CacheEmitter::turnPage(Value panel, const PageTurn &turn, Value ba
       Value cosine = minus(times(firstCosine, ownCosine), times(firstSine, ownSine));
       Value sine = plus(times(firstSine, ownCosine), times(firstCosine, ownSine));
       if (back)
-        sine = arith::NegFOp::create(b, loc, sine);
+        sine = make<arith::NegFOp>(sine);
       memory.store(minus(times(x, cosine), times(y, sine)), panel, at(even), f32, lanes);
       memory.store(plus(times(y, cosine), times(x, sine)), panel, at(odd), f32, lanes);
     }

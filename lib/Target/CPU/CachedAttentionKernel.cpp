@@ -51,7 +51,7 @@ private:
   Value tokenOf(Value row) { return add(first, div(row, constant(group))); }
   Value headOf(Value row) { return add(mul(head, constant(group)), rem(row, constant(group))); }
   Value horizontal(vector::CombiningKind kind, Value vector) {
-    return vector::ReductionOp::create(b, loc, kind, vector, arith::FastMathFlags::reassoc);
+    return make<vector::ReductionOp>(kind, vector, arith::FastMathFlags::reassoc);
   }
 
   Value sums, valueBlock, maxima, totals;
@@ -116,7 +116,7 @@ void CachedAttentionKernel::makeConstants() {
   zero = floatConstant(0.0, f32, lanes);
   zeroScalar = floatConstant(0.0, f32, 1);
   SmallVector<int64_t> laneIndices = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
-  iota = arith::ConstantOp::create(b, loc, b.getI64VectorAttr(laneIndices));
+  iota = make<arith::ConstantOp>(b.getI64VectorAttr(laneIndices));
 }
 
 //===-- Runs --------------------------------------------------------------------------------------------------===//
@@ -143,8 +143,8 @@ Element CachedAttentionKernel::beginsRun(Value token, Value begin) {
   Element previous = tensors.integerAt(root.getSequences(), {Index{max(sub(token, constant(1)), begin)}});
   if (failed(previous))
     return failure();
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, token, begin);
-  Value isOther = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, sequence, *previous);
+  Value isFirst = equal(token, begin);
+  Value isOther = make<arith::CmpIOp>(arith::CmpIPredicate::ne, sequence, *previous);
   Element own = tensors.integerAt(root.getPositions(), {Index{token}});
   if (failed(own))
     return failure();
@@ -154,10 +154,10 @@ Element CachedAttentionKernel::beginsRun(Value token, Value begin) {
     Element before = tensors.integerAt(root.getPositions(), {Index{max(sub(token, constant(1)), begin)}});
     if (failed(before))
       return failure();
-    Value skips = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, position, add(*before, constant(1)));
-    isOther = arith::OrIOp::create(b, loc, isOther, skips);
+    Value skips = make<arith::CmpIOp>(arith::CmpIPredicate::ne, position, add(*before, constant(1)));
+    isOther = make<arith::OrIOp>(isOther, skips);
   }
-  return arith::OrIOp::create(b, loc, isFirst, isOther).getResult();
+  return make<arith::OrIOp>(isFirst, isOther).getResult();
 }
 
 /// Returns how many tokens from `first` on, before `end`, are of the same sequence.
@@ -168,16 +168,16 @@ Element CachedAttentionKernel::countRun(Value end) {
     Element itsSequence = tensors.integerAt(root.getSequences(), {Index{other}});
     if (failed(itsSequence))
       return failure();
-    Value same = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, sequence, *itsSequence);
+    Value same = equal(sequence, *itsSequence);
     if (quantizedKeys) {
       Value expected = add(position, sub(other, first));
       Element itsPosition = tensors.integerAt(root.getPositions(), {Index{other}});
       if (failed(itsPosition))
         return failure();
-      Value follows = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, expected, *itsPosition);
-      same = arith::AndIOp::create(b, loc, same, follows);
+      Value follows = equal(expected, *itsPosition);
+      same = make<arith::AndIOp>(same, follows);
     }
-    Value open = mul(running[1], arith::ExtUIOp::create(b, loc, b.getI64Type(), same));
+    Value open = mul(running[1], make<arith::ExtUIOp>(b.getI64Type(), same));
     return SmallVector<Value>{add(running[0], open), open};
   });
   if (failed(counted))
@@ -240,8 +240,8 @@ LogicalResult CachedAttentionKernel::startRows() {
       Element x = tensors.evaluate(root.getQuery(), {Index{tokenOf(row)}, Index{headOf(row)}, Index{d, true}}, width);
       if (failed(x))
         return failure();
-      memory.store(arith::MulFOp::create(b, loc, *x, splat(scale, width)), queries, add(mul(row, constant(headDim)), d),
-                   f32, width);
+      memory.store(make<arith::MulFOp>(*x, splat(scale, width)), queries, add(mul(row, constant(headDim)), d), f32,
+                   width);
       return success();
     });
     if (failed(scaled))
@@ -303,25 +303,25 @@ LogicalResult CachedAttentionKernel::sumUp(Value row, Value firstKey) {
   Value largest = hideAndMaximize(begin, slots, *own, last);
   Value before = memory.load(maxima, row, f32, 1);
   // NaN need not come through here: it comes through the exponentials.
-  Value maximum = arith::MaximumFOp::create(b, loc, before, horizontal(vector::CombiningKind::MAXNUMF, largest));
+  Value maximum = make<arith::MaximumFOp>(before, horizontal(vector::CombiningKind::MAXNUMF, largest));
   // A row that has seen nothing yet keeps -inf; subtracting 0 instead keeps its exponentials at zero.
-  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, lowestScalar);
-  Value shift = arith::SelectOp::create(b, loc, none, zeroScalar, maximum);
-  Value factor = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, before, shift));
+  Value none = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, maximum, lowestScalar);
+  Value shift = select(none, zeroScalar, maximum);
+  Value factor = emitExpNonPositive(b, loc, make<arith::SubFOp>(before, shift));
   SmallVector<Value> blockTotals = exponentiate(begin, slots, shift);
-  Value total = arith::MulFOp::create(b, loc, memory.load(totals, row, f32, 1), factor);
-  total = arith::AddFOp::create(b, loc, total, horizontal(vector::CombiningKind::ADD, blockTotals[0]));
+  Value total = make<arith::MulFOp>(memory.load(totals, row, f32, 1), factor);
+  total = make<arith::AddFOp>(total, horizontal(vector::CombiningKind::ADD, blockTotals[0]));
   if (quantizedValues) {
-    Value offset = arith::MulFOp::create(b, loc, memory.load(offsets, row, f32, 1), factor);
+    Value offset = make<arith::MulFOp>(memory.load(offsets, row, f32, 1), factor);
     Value zeros = horizontal(vector::CombiningKind::ADD, blockTotals[1]);
-    memory.store(arith::SubFOp::create(b, loc, offset, zeros), offsets, row, f32, 1);
+    memory.store(make<arith::SubFOp>(offset, zeros), offsets, row, f32, 1);
   }
   memory.store(maximum, maxima, row, f32, 1);
   memory.store(total, totals, row, f32, 1);
   ifThen(less(firstKey, blockKey), [&] {
     forLoop(constant(0), constant(paddedDim), constant(lanes), [&](Value d) {
       Value offset = add(mul(row, constant(paddedDim)), d);
-      Value sum = arith::MulFOp::create(b, loc, memory.load(sums, offset, f32, lanes), splat(factor, lanes));
+      Value sum = make<arith::MulFOp>(memory.load(sums, offset, f32, lanes), splat(factor, lanes));
       memory.store(sum, sums, offset, f32, lanes);
     });
   });
@@ -334,22 +334,21 @@ LogicalResult CachedAttentionKernel::sumUp(Value row, Value firstKey) {
 Value CachedAttentionKernel::hideAndMaximize(Value begin, Value slots, Value own, Value last) {
   Type f32 = b.getF32Type();
   return forLoop(constant(0), slots, constant(lanes), {lowest}, [&](Value c, ValueRange running) {
-    Value index = arith::AddIOp::create(b, loc, splat(c, lanes), iota);
-    Value visible = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, index, last);
+    Value index = make<arith::AddIOp>(splat(c, lanes), iota);
+    Value visible = make<arith::CmpIOp>(arith::CmpIPredicate::sle, index, last);
     if (root.getWindow()) {
       Value before = splat(sub(sub(own, blockKey), constant(*root.getWindow())), lanes);
-      visible = arith::AndIOp::create(b, loc, visible,
-                                      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, index, before));
+      visible = make<arith::AndIOp>(visible, make<arith::CmpIOp>(arith::CmpIPredicate::sgt, index, before));
     }
     Value score = memory.load(scores, add(begin, c), f32, lanes);
     if (root.getSoftCap()) {
       double cap = root.getSoftCap()->convertToDouble();
-      score = arith::MulFOp::create(b, loc, score, floatConstant(1.0 / cap, f32, lanes));
-      score = arith::MulFOp::create(b, loc, emitTanh(b, loc, score), floatConstant(cap, f32, lanes));
+      score = make<arith::MulFOp>(score, floatConstant(1.0 / cap, f32, lanes));
+      score = make<arith::MulFOp>(emitTanh(b, loc, score), floatConstant(cap, f32, lanes));
     }
-    score = arith::SelectOp::create(b, loc, visible, score, lowest);
+    score = select(visible, score, lowest);
     memory.store(score, scores, add(begin, c), f32, lanes);
-    return SmallVector<Value>{arith::MaximumFOp::create(b, loc, running[0], score)};
+    return SmallVector<Value>{make<arith::MaximumFOp>(running[0], score)};
   })[0];
 }
 
@@ -360,11 +359,11 @@ SmallVector<Value> CachedAttentionKernel::exponentiate(Value begin, Value slots,
   SmallVector<Value> blockTotals(quantizedValues ? 2 : 1, zero);
   return forLoop(constant(0), slots, constant(lanes), blockTotals, [&](Value c, ValueRange running) {
     Value score = memory.load(scores, add(begin, c), f32, lanes);
-    Value e = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, score, splat(shift, lanes)));
-    SmallVector<Value> next{arith::AddFOp::create(b, loc, running[0], e)};
+    Value e = emitExpNonPositive(b, loc, make<arith::SubFOp>(score, splat(shift, lanes)));
+    SmallVector<Value> next{make<arith::AddFOp>(running[0], e)};
     if (quantizedValues) {
-      e = arith::MulFOp::create(b, loc, e, memory.load(valueScales, c, f32, lanes));
-      next.push_back(vector::FMAOp::create(b, loc, e, memory.load(valueZeros, c, f32, lanes), running[1]));
+      e = make<arith::MulFOp>(e, memory.load(valueScales, c, f32, lanes));
+      next.push_back(make<vector::FMAOp>(e, memory.load(valueZeros, c, f32, lanes), running[1]));
     }
     memory.store(e, scores, add(begin, c), f32, lanes);
     return next;
@@ -383,8 +382,8 @@ void CachedAttentionKernel::copyValuePage(Value from, Value depth) {
     Value begin = mul(slot, constant(paddedDim));
     vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
       Value value = memory.load(from, add(mul(slot, constant(valueDim)), d), b.getI8Type(), width);
-      value = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), width), value);
-      memory.store(arith::SIToFPOp::create(b, loc, vectorOf(f32, width), value), valueBlock, add(begin, d), f32, width);
+      value = make<arith::ExtUIOp>(vectorOf(b.getI32Type(), width), value);
+      memory.store(make<arith::SIToFPOp>(vectorOf(f32, width), value), valueBlock, add(begin, d), f32, width);
     });
     forLoop(constant(valueDim), constant(paddedDim), constant(1),
             [&](Value d) { memory.store(zeroScalar, valueBlock, add(begin, d), f32, 1); });
@@ -426,12 +425,12 @@ LogicalResult CachedAttentionKernel::addValues(Value p) {
 /// Divides a row's sums by its total and stores them.
 void CachedAttentionKernel::storeRow(Value row) {
   Type f32 = b.getF32Type();
-  Value inverse = arith::DivFOp::create(b, loc, floatConstant(1.0, f32, 1), memory.load(totals, row, f32, 1));
+  Value inverse = make<arith::DivFOp>(floatConstant(1.0, f32, 1), memory.load(totals, row, f32, 1));
   vectorLoop(constant(valueDim), [&](Value d, int64_t width) {
     Value x = memory.load(sums, add(mul(row, constant(paddedDim)), d), f32, width);
     if (quantizedValues)
-      x = arith::AddFOp::create(b, loc, x, splat(memory.load(offsets, row, f32, 1), width));
-    x = arith::MulFOp::create(b, loc, x, splat(inverse, width));
+      x = make<arith::AddFOp>(x, splat(memory.load(offsets, row, f32, 1), width));
+    x = make<arith::MulFOp>(x, splat(inverse, width));
     Indices at{{tokenOf(row)}, {headOf(row)}, {d, true}};
     for (const Storage &output : function.outputs)
       tensors.store(x, output, at, width);

@@ -87,7 +87,7 @@ LogicalResult CachedScoreEmitter::prefetchPage(const Storage &cache, Value pageI
   for (AffineExpr extent : ArrayRef(cache.sizes).drop_front(2))
     bytes *= cast<AffineConstantExpr>(extent).getValue();
   forLoop(constant(0), constant(bytes), constant(kLineBytes), [&](Value byte) {
-    LLVM::Prefetch::create(b, loc, memory.at(*from, byte, b.getI8Type()), /*rw=*/0, /*hint=*/2, /*cache=*/1);
+    make<LLVM::Prefetch>(memory.at(*from, byte, b.getI8Type()), /*rw=*/0, /*hint=*/2, /*cache=*/1);
   });
   return success();
 }
@@ -166,9 +166,7 @@ void CachedScoreEmitter::dequantizePage(Value quantized) {
   int64_t bits = keyFormat.getBits(), rowBytes = page * bits / 8;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   VectorType integers = VectorType::get({lanes}, i32);
-  auto splatInteger = [&](int64_t value) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), lanes);
-  };
+  auto splatInteger = [&](int64_t value) { return splat(word(value), lanes); };
   forLoop(constant(0), constant(headDim), constant(1), [&](Value d) {
     Value scale = splat(memory.load(keyScales, d, f32, 1), lanes),
           zero = splat(memory.load(keyZeros, d, f32, 1), lanes);
@@ -176,13 +174,12 @@ void CachedScoreEmitter::dequantizePage(Value quantized) {
     for (int64_t slot = 0; slot < page; slot += lanes) {
       // Of 4 bits a byte has the slots i and i + 16.
       Value bytes = memory.load(row, constant(slot % rowBytes), i8, lanes);
-      Value values = arith::ExtUIOp::create(b, loc, integers, bytes);
+      Value values = make<arith::ExtUIOp>(integers, bytes);
       if (bits == 4)
-        values = slot < rowBytes ? arith::AndIOp::create(b, loc, values, splatInteger(15)).getResult()
-                                 : arith::ShRUIOp::create(b, loc, values, splatInteger(4)).getResult();
-      Value number = arith::SubFOp::create(b, loc, arith::SIToFPOp::create(b, loc, vectorOf(f32, lanes), values), zero);
-      memory.store(arith::MulFOp::create(b, loc, number, scale), panel, add(mul(d, constant(page)), constant(slot)),
-                   f32, lanes);
+        values = slot < rowBytes ? make<arith::AndIOp>(values, splatInteger(15)).getResult()
+                                 : make<arith::ShRUIOp>(values, splatInteger(4)).getResult();
+      Value number = make<arith::SubFOp>(make<arith::SIToFPOp>(vectorOf(f32, lanes), values), zero);
+      memory.store(make<arith::MulFOp>(number, scale), panel, add(mul(d, constant(page)), constant(slot)), f32, lanes);
     }
   });
 }
@@ -193,11 +190,11 @@ void CachedScoreEmitter::scaleQueries(Value row, Value p) {
   Value at = mul(row, constant(headDim));
   Value shift = reduce(constant(headDim), /*maximum=*/false, f32, [&](Value d, int64_t width) -> Value {
     Value x = memory.load(queries, add(at, d), f32, width);
-    x = arith::MulFOp::create(b, loc, x, memory.load(keyScales, d, f32, width));
+    x = make<arith::MulFOp>(x, memory.load(keyScales, d, f32, width));
     memory.store(x, scaledQueries, add(at, d), f32, width);
-    return arith::MulFOp::create(b, loc, x, memory.load(keyZeros, d, f32, width));
+    return make<arith::MulFOp>(x, memory.load(keyZeros, d, f32, width));
   });
-  shift = splat(arith::NegFOp::create(b, loc, shift), lanes);
+  shift = splat(make<arith::NegFOp>(shift), lanes);
   for (int64_t slot = 0; slot < page; slot += lanes)
     memory.store(shift, scores, add(add(mul(row, constant(blockKeys)), mul(p, constant(page))), constant(slot)), f32,
                  lanes);

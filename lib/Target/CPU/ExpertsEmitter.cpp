@@ -112,8 +112,7 @@ void ExpertsEmitter::multiplyByPanel(const Matrices &matrices, Value a, Value ri
 /// Multiplies the records of `count` rows by a quantized panel: `out` [rows][32] f32. Rows of sums and of records that
 /// a register tile has beyond the last are read and written too.
 void ExpertsEmitter::emitQuantizedPanel(const Matrices &matrices, Value records, Value panel, Value count, Value out) {
-  Value isFew =
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, count, constant(kDecodePasses * config.decodeRows));
+  Value isFew = make<arith::CmpIOp>(arith::CmpIPredicate::sle, count, constant(kDecodePasses * config.decodeRows));
   ifThen(
       isFew, [&] { quantizedTiles.emitDecodeRows(*matrices.quantized, matrices.group, count, panel, records, out); },
       [&] { multiplyUnpacked(matrices, records, panel, count, out); });
@@ -129,7 +128,7 @@ void ExpertsEmitter::multiplyUnpacked(const Matrices &matrices, Value records, V
   Value bytesAhead = max(ceilDiv(constant(bytesOfStep), tiles), constant(kLeastAhead));
   forLoop(constant(0), allSteps, constant(config.unpackedSteps), [&](Value step) {
     Value end = min(add(step, constant(config.unpackedSteps)), allSteps), steps = sub(end, step);
-    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
+    Value isFirst = equal(step, constant(0));
     quantizedTiles.unpackPanel(panels, panel, step, end, unpacked, scales);
     // The bytes after these steps, of this panel or the next, are prefetched into the second-level cache meanwhile.
     Value next = memory.at(panel, add(constant(panels.headBytes), mul(end, constant(bytesOfStep))), i8);
@@ -152,7 +151,7 @@ Value ExpertsEmitter::sumAt(const Matrices &matrices, Value from, Value c, Value
     return sum;
   // The scale of the whole row of the weight.
   Type type = matrices.quantized->block ? f32 : nn::scaleType(matrices.quantized->scale, b.getContext());
-  return arith::MulFOp::create(b, loc, sum, memory.load(panel, c, type, width));
+  return make<arith::MulFOp>(sum, memory.load(panel, c, type, width));
 }
 
 } // namespace intarsia::cpu

@@ -112,9 +112,9 @@ void ExpertsKernel::countTokens() {
 
 void ExpertsKernel::launch() {
   countTokens();
-  Value isFew = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, mul(tokens, topK),
-                                      constant(kDecodePasses * config.decodeRows));
-  Value perThread = arith::SelectOp::create(b, loc, isFew, constant(kTilesPerThreadOfFew), constant(kTilesPerThread));
+  Value isFew =
+      make<arith::CmpIOp>(arith::CmpIPredicate::sle, mul(tokens, topK), constant(kDecodePasses * config.decodeRows));
+  Value perThread = select(isFew, constant(kTilesPerThreadOfFew), constant(kTilesPerThread));
   auto evenly = [&](int64_t panels) {
     return max(ceilDiv(constant(panels), mul(function.threads, perThread)), constant(1));
   };
@@ -200,10 +200,10 @@ LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)>
       Element expert = tensors.integerAt(root.getIndices(), {Index{token}, Index{k}});
       if (failed(expert))
         return failure();
-      Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, *expert, constant(experts));
-      Value isNone = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, *expert, constant(-1));
-      Value other = arith::SelectOp::create(b, loc, isNone, constant(experts + 1), constant(experts));
-      body(add(mul(token, topK), k), arith::SelectOp::create(b, loc, isInside, *expert, other));
+      Value isInside = make<arith::CmpIOp>(arith::CmpIPredicate::ult, *expert, constant(experts));
+      Value isNone = equal(*expert, constant(-1));
+      Value other = select(isNone, constant(experts + 1), constant(experts));
+      body(add(mul(token, topK), k), select(isInside, *expert, other));
       return success();
     });
   });
@@ -308,21 +308,21 @@ Element ExpertsKernel::activationsAt(Value expert, Value column, ArrayRef<Value>
                                     {Index{expert}, Index{constant(part)}, Index{add(column, c), true}}, width);
     if (failed(bias))
       return failure();
-    parts[part] = arith::AddFOp::create(b, loc, parts[part], *bias);
+    parts[part] = make<arith::AddFOp>(parts[part], *bias);
   }
   return activate(parts[0], parts[1], width);
 }
 
 Value ExpertsKernel::activate(Value gate, Value up, int64_t width) {
   if (root.getActivation() == nn::GatedActivation::Silu)
-    return arith::MulFOp::create(b, loc, emitSilu(b, loc, gate), up);
+    return make<arith::MulFOp>(emitSilu(b, loc, gate), up);
   double limit = root.getLimit().convertToDouble();
-  gate = arith::MinimumFOp::create(b, loc, gate, floats(limit, width));
-  up = arith::MinimumFOp::create(b, loc, up, floats(limit, width));
-  up = arith::MaximumFOp::create(b, loc, up, floats(-limit, width));
+  gate = make<arith::MinimumFOp>(gate, floats(limit, width));
+  up = make<arith::MinimumFOp>(up, floats(limit, width));
+  up = make<arith::MaximumFOp>(up, floats(-limit, width));
   Value alpha = floats(root.getAlpha().convertToDouble(), width);
-  Value glu = arith::MulFOp::create(b, loc, gate, emitSigmoid(b, loc, arith::MulFOp::create(b, loc, gate, alpha)));
-  return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, floats(1.0, width)), glu);
+  Value glu = make<arith::MulFOp>(gate, emitSigmoid(b, loc, make<arith::MulFOp>(gate, alpha)));
+  return make<arith::MulFOp>(make<arith::AddFOp>(up, floats(1.0, width)), glu);
 }
 
 /// Writes the activations of row `r` from `first` on, of a panel, as a record. Steps beyond the last panel stay zero,
@@ -335,7 +335,7 @@ void ExpertsKernel::writeActivations(Value first, Value r, Value panel) {
   Value offset = add(mul(row, constant(down.bytesOfRow())), mul(panel, constant(recordBytes(*down.quantized))));
   Value largest = quantizer.magnitudes(values.front());
   for (Value part : ArrayRef(values).drop_front())
-    largest = arith::MaxSIOp::create(b, loc, largest, quantizer.magnitudes(part));
+    largest = make<arith::MaxSIOp>(largest, quantizer.magnitudes(part));
   RecordScale scale = quantizer.scaleOfRecord(*down.quantized, largest);
   quantizer.writeRecord(*down.quantized, values, scale, memory.at(function.sharedPointer, offset, b.getI8Type()));
 }
@@ -391,11 +391,11 @@ LogicalResult ExpertsKernel::addToResult(Value expert, Value first, Value count,
         Element bias = tensors.evaluate(root.getDownBias(), {Index{expert}, feature}, width);
         if (failed(bias))
           return failure();
-        sum = arith::AddFOp::create(b, loc, sum, *bias);
+        sum = make<arith::AddFOp>(sum, *bias);
       }
-      sum = arith::MulFOp::create(b, loc, sum, splat(*weight, width));
+      sum = make<arith::MulFOp>(sum, splat(*weight, width));
       Indices at{{token}, feature};
-      tensors.store(arith::AddFOp::create(b, loc, tensors.load(output, at, width), sum), output, at, width);
+      tensors.store(make<arith::AddFOp>(tensors.load(output, at, width), sum), output, at, width);
       return success();
     });
   });

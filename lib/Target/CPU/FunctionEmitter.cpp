@@ -31,15 +31,15 @@ void FunctionEmitter::refuseOverflow() {
     b.setInsertionPoint(op);
     Value left = op->getOperand(0), right = op->getOperand(1), both;
     if (isa<arith::AddIOp>(op))
-      both = LLVM::SAddWithOverflowOp::create(b, loc, pair, left, right);
+      both = make<LLVM::SAddWithOverflowOp>(pair, left, right);
     else if (isa<arith::SubIOp>(op))
-      both = LLVM::SSubWithOverflowOp::create(b, loc, pair, left, right);
+      both = make<LLVM::SSubWithOverflowOp>(pair, left, right);
     else
-      both = LLVM::SMulWithOverflowOp::create(b, loc, pair, left, right);
-    Value result = LLVM::ExtractValueOp::create(b, loc, both, 0), own = LLVM::ExtractValueOp::create(b, loc, both, 1);
-    overflow = overflow ? arith::OrIOp::create(b, loc, overflow, own).getResult() : own;
+      both = make<LLVM::SMulWithOverflowOp>(pair, left, right);
+    Value result = make<LLVM::ExtractValueOp>(both, 0), own = make<LLVM::ExtractValueOp>(both, 1);
+    overflow = overflow ? make<arith::OrIOp>(overflow, own).getResult() : own;
     // Something may be divided by it.
-    op->replaceAllUsesWith(ValueRange{arith::SelectOp::create(b, loc, own, constant(1), result).getResult()});
+    op->replaceAllUsesWith(ValueRange{select(own, constant(1), result)});
     op->erase();
   }
   b.setInsertionPoint(operation.getBody().front().getTerminator());
@@ -64,7 +64,7 @@ void FunctionEmitter::beginLaunch(ModuleOp module, StringRef name) {
   sizesPointer = operation.getArgument(0);
   threads = operation.getArgument(1);
   launchPointer = operation.getArgument(2);
-  beginFunction(func::ReturnOp::create(b, loc));
+  beginFunction(make<func::ReturnOp>());
 }
 
 void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
@@ -74,8 +74,8 @@ void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
 
   Value arguments = operation.getArgument(0);
   auto field = [&](int32_t index) -> Value {
-    Value address = LLVM::GEPOp::create(b, loc, pointer, pointer, arguments, ArrayRef<LLVM::GEPArg>{index});
-    return LLVM::LoadOp::create(b, loc, pointer, address);
+    Value address = make<LLVM::GEPOp>(pointer, pointer, arguments, ArrayRef<LLVM::GEPArg>{index});
+    return make<LLVM::LoadOp>(pointer, address);
   };
   Value buffers = field(0);
   sizesPointer = field(1);
@@ -86,21 +86,21 @@ void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
   workspace = operation.getArgument(3);
   threads = nullptr;
 
-  beginFunction(func::ReturnOp::create(b, loc));
+  beginFunction(make<func::ReturnOp>());
   for (unsigned index = 0; index != kernel.getNumArguments() + kernel.getResultTypes().size(); ++index) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(code->prologueEnd);
-    Value address = LLVM::GEPOp::create(b, loc, pointer, pointer, buffers, ArrayRef<LLVM::GEPArg>{int32_t(index)});
-    addBuffer(index, LLVM::LoadOp::create(b, loc, pointer, address));
+    Value address = make<LLVM::GEPOp>(pointer, pointer, buffers, ArrayRef<LLVM::GEPArg>{int32_t(index)});
+    addBuffer(index, make<LLVM::LoadOp>(pointer, address));
   }
 }
 
 void FunctionEmitter::setSlot(int64_t slot, Value value) {
-  LLVM::StoreOp::create(b, loc, value, memory.at(launchPointer, constant(slot), b.getI64Type()));
+  make<LLVM::StoreOp>(value, memory.at(launchPointer, constant(slot), b.getI64Type()));
 }
 
 Value FunctionEmitter::slot(int64_t slot) {
-  return LLVM::LoadOp::create(b, loc, b.getI64Type(), memory.at(launchPointer, constant(slot), b.getI64Type()));
+  return make<LLVM::LoadOp>(b.getI64Type(), memory.at(launchPointer, constant(slot), b.getI64Type()));
 }
 
 Value FunctionEmitter::scratch(AffineExpr bytes) {
@@ -113,7 +113,7 @@ Value FunctionEmitter::scratch(AffineExpr bytes) {
 }
 
 Value FunctionEmitter::emitSize(int64_t position) {
-  return LLVM::LoadOp::create(b, loc, b.getI64Type(), memory.at(sizesPointer, constant(position), b.getI64Type()));
+  return make<LLVM::LoadOp>(b.getI64Type(), memory.at(sizesPointer, constant(position), b.getI64Type()));
 }
 
 } // namespace intarsia::cpu

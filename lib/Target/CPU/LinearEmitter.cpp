@@ -116,8 +116,7 @@ LogicalResult LinearEmitter::inSectionFrom(unsigned first, Value panel, SectionF
 LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const RowScope &row, Value column,
                                             function_ref<Value(int64_t, Value, int64_t)> sum,
                                             function_ref<LogicalResult(ArrayRef<Index>, int64_t)> also) {
-  tensors.currentRow = &row;
-  auto savedBound = tensors.bound;
+  RowGuard inRow(tensors, row);
   for (auto [slice, value] : llvm::enumerate(section.slices)) {
     int64_t offset = section.begin + slice * section.columns;
     tensors.bound[value] = [&, slice, offset](ArrayRef<Index> at, int64_t width) -> Element {
@@ -127,7 +126,7 @@ LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const 
       Element bias = tensors.evaluate(root.getBias(), {Index{add(at.back().base, constant(offset)), true}}, width);
       if (failed(bias))
         return failure();
-      return arith::AddFOp::create(b, loc, x, *bias).getResult();
+      return make<arith::AddFOp>(x, *bias).getResult();
     };
   }
   auto storeColumn = [&](Value c, int64_t width) -> LogicalResult {
@@ -161,11 +160,9 @@ LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const 
     stored = wholePanel();
   } else {
     Value columns = min(sub(constant(section.columns), column), constant(kPanelWidth));
-    Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, columns, constant(kPanelWidth));
+    Value isWhole = equal(columns, constant(kPanelWidth));
     stored = ifThen(isWhole, wholePanel, [&] { return rest(columns); });
   }
-  tensors.bound = savedBound;
-  tensors.currentRow = nullptr;
   return stored;
 }
 

@@ -174,7 +174,7 @@ LogicalResult LinearKernel::run() {
   // Norms are computed in tiles of their own, once all rows are multiplied.
   Value tiles = function.slot(ITX_PLAN_TILES);
   if (norm) {
-    Value isFinishing = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, function.tileBegin, tiles);
+    Value isFinishing = make<arith::CmpIOp>(arith::CmpIPredicate::sge, function.tileBegin, tiles);
     if (failed(ifThen(isFinishing, [&] { return emitNormTiles(tiles); })))
       return failure();
   }
@@ -259,12 +259,11 @@ LogicalResult LinearKernel::emitNormTiles(Value tiles) {
 LogicalResult LinearKernel::packInputRows() {
   return forLoop(firstRow, endRow, constant(1), [&](Value flat) {
     RowScope row = tensors.makeRow(flat, linear.leading());
-    tensors.currentRow = &row;
-    auto savedBound = tensors.bound;
+    RowGuard inRow(tensors, row);
     if (kernel::quantizedToFloats(root.getInput()) && failed(rowEmitter.prepareRow(row, {root.getInput()})))
       return failure();
     Value to = mul(sub(flat, firstRow), constant(depth));
-    LogicalResult packed = vectorLoop(constant(depth), [&](Value k, int64_t width) -> LogicalResult {
+    return vectorLoop(constant(depth), [&](Value k, int64_t width) -> LogicalResult {
       Indices at;
       for (Value prefix : row.prefix)
         at.push_back({prefix});
@@ -274,9 +273,6 @@ LogicalResult LinearKernel::packInputRows() {
         memory.store(*x, packedInput, add(to, k), b.getF32Type(), width);
       return x;
     });
-    tensors.currentRow = nullptr;
-    tensors.bound = savedBound;
-    return packed;
   });
 }
 

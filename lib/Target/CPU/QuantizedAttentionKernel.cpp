@@ -151,8 +151,8 @@ void QuantizedAttentionKernel::quantizeBlock(Value tile) {
   forLoop(constant(0), count, constant(config.lanes), [&](Value j) {
     Value scale = memory.load(field(block, 3), j, f32, config.lanes);
     memory.store(emitLog(b, loc, scale), field(block, 2), j, f32, config.lanes);
-    memory.store(arith::DivFOp::create(b, loc, floatConstant(kHighestPower, f32, config.lanes), scale), field(block, 3),
-                 j, f32, config.lanes);
+    memory.store(make<arith::DivFOp>(floatConstant(kHighestPower, f32, config.lanes), scale), field(block, 3), j, f32,
+                 config.lanes);
   });
 }
 
@@ -174,7 +174,7 @@ RecordScale QuantizedAttentionKernel::scaleOf(ArrayRef<Value> row) {
   Value largest;
   for (Value values : row) {
     Value each = quantizer.magnitudes(values);
-    largest = largest ? arith::MaxSIOp::create(b, loc, largest, each).getResult() : each;
+    largest = largest ? make<arith::MaxSIOp>(largest, each).getResult() : each;
   }
   return quantizer.scaleOfRecord(bytes, largest);
 }
@@ -187,12 +187,11 @@ void QuantizedAttentionKernel::quantizeKey(Value block, Value keyIndex, Value j)
   Value sum, values = memory.at(keysOf(block), mul(j, constant(keyBytes)), i8);
   for (auto [v, each] : llvm::enumerate(row)) {
     Value integers = quantizer.roundToIntegers(each, splat(scale.inverse, lanes));
-    sum = sum ? arith::AddIOp::create(b, loc, sum, integers).getResult() : integers;
-    memory.store(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), values, constant(v * lanes), i8,
-                 lanes);
+    sum = sum ? make<arith::AddIOp>(sum, integers).getResult() : integers;
+    memory.store(make<arith::TruncIOp>(vectorOf(i8, lanes), integers), values, constant(v * lanes), i8, lanes);
   }
-  Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
-  start = arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-kOffset)));
+  Value start = make<vector::ReductionOp>(vector::CombiningKind::ADD, sum);
+  start = make<arith::MulIOp>(start, word(-kOffset));
   memory.store(start, field(block, 0), j, i32, 1);
   memory.store(scale.scale, field(block, 1), j, b.getF32Type(), 1);
 }
@@ -209,9 +208,9 @@ void QuantizedAttentionKernel::quantizeValues(Value block, Value firstKey, Value
     // A row below the least scale is zero, and has that scale: with a larger one its power would be the largest, and
     // others would be rounded to less than they are.
     Value least = floatConstant(kLeastScale, f32, 1);
-    Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, scale.scale, least);
-    Value own = arith::SelectOp::create(b, loc, isTiny, least, scale.scale);
-    Value inverse = arith::SelectOp::create(b, loc, isTiny, floatConstant(0.0, f32, 1), scale.inverse);
+    Value isTiny = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, scale.scale, least);
+    Value own = select(isTiny, least, scale.scale);
+    Value inverse = select(isTiny, floatConstant(0.0, f32, 1), scale.inverse);
     for (auto [v, each] : llvm::enumerate(row))
       integers[v].push_back(quantizer.roundToIntegers(each, splat(inverse, lanes)));
     memory.store(own, field(block, 3), add(j, constant(i)), f32, 1);
@@ -223,15 +222,13 @@ void QuantizedAttentionKernel::quantizeValues(Value block, Value firstKey, Value
 
 /// Returns words of the lowest bytes of four vectors of integers.
 Value QuantizedAttentionKernel::join(ArrayRef<Value> integers) {
-  auto splatOf = [&](int64_t value) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), config.lanes);
-  };
+  auto splatOf = [&](int64_t value) { return splat(word(value), config.lanes); };
   Value word;
   for (auto [i, each] : llvm::enumerate(integers)) {
-    Value byte = i + 1 == integers.size() ? each : arith::AndIOp::create(b, loc, each, splatOf(255)).getResult();
+    Value byte = i + 1 == integers.size() ? each : make<arith::AndIOp>(each, splatOf(255)).getResult();
     if (i)
-      byte = arith::ShLIOp::create(b, loc, byte, splatOf(8 * i));
-    word = word ? arith::OrIOp::create(b, loc, word, byte).getResult() : byte;
+      byte = make<arith::ShLIOp>(byte, splatOf(8 * i));
+    word = word ? make<arith::OrIOp>(word, byte).getResult() : byte;
   }
   return word;
 }
@@ -251,22 +248,21 @@ void QuantizedAttentionKernel::startTile() {
 void QuantizedAttentionKernel::quantizeQueries() {
   int64_t lanes = config.lanes;
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
-  Value offset = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(kOffset)), lanes);
+  Value offset = splat(word(kOffset), lanes);
   for (int64_t v = 0; v < vectors; ++v) {
-    Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+    Value none = make<arith::ConstantOp>(b.getZeroAttr(VectorType::get({lanes}, i32)));
     SmallVector<Value> largest =
         forLoop(constant(0), constant(headDim), constant(1), none, [&](Value k, ValueRange running) {
           Value each = quantizer.magnitudes(memory.load(floats, add(mul(k, width), ofVector(v)), f32, lanes));
-          return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], each)};
+          return SmallVector<Value>{make<arith::MaxSIOp>(running[0], each)};
         });
-    Value magnitude = vector::BitCastOp::create(b, loc, VectorType::get({lanes}, f32), largest[0]);
+    Value magnitude = make<vector::BitCastOp>(VectorType::get({lanes}, f32), largest[0]);
     // Below 1e-35 the quotient would overflow: such a query is zero.
-    Value isTiny =
-        arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, lanes));
-    Value inverse = arith::DivFOp::create(b, loc, floatConstant(127.0, f32, lanes), magnitude);
-    inverse = arith::SelectOp::create(b, loc, isTiny, zero, inverse);
-    Value scale = arith::MulFOp::create(b, loc, arith::SelectOp::create(b, loc, isTiny, zero, magnitude),
-                                        floatConstant(root.getScale().convertToDouble() / 127.0, f32, lanes));
+    Value isTiny = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, lanes));
+    Value inverse = make<arith::DivFOp>(floatConstant(127.0, f32, lanes), magnitude);
+    inverse = select(isTiny, zero, inverse);
+    Value scale = make<arith::MulFOp>(select(isTiny, zero, magnitude),
+                                      floatConstant(root.getScale().convertToDouble() / 127.0, f32, lanes));
     memory.store(scale, queryScales, ofVector(v), f32, lanes);
     forLoop(constant(0), constant(words), constant(1), [&](Value word) {
       SmallVector<Value> integers;
@@ -274,7 +270,7 @@ void QuantizedAttentionKernel::quantizeQueries() {
         Value k = add(mul(word, constant(kWord)), constant(i));
         Value each =
             quantizer.roundToIntegers(memory.load(floats, add(mul(k, width), ofVector(v)), f32, lanes), inverse);
-        integers.push_back(arith::AddIOp::create(b, loc, each, offset));
+        integers.push_back(make<arith::AddIOp>(each, offset));
       }
       memory.store(join(integers), panel, add(mul(word, width), ofVector(v)), i32, lanes);
     });
@@ -291,9 +287,7 @@ void QuantizedAttentionKernel::multiplyBytes(Value left, int64_t leftRow, int64_
   for (int64_t first = 0; first < kPanelWidth; first += together * lanes) {
     SmallVector<Value> initial;
     for (int64_t r = 0; r < count; ++r)
-      initial.append(together, splat(starts ? memory.load(starts, constant(r), i32, 1)
-                                            : Value(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0))),
-                                     lanes));
+      initial.append(together, splat(starts ? memory.load(starts, constant(r), i32, 1) : Value(word(0)), lanes));
     SmallVector<Value> sums = forLoop(constant(0), steps, constant(1), initial, [&](Value step, ValueRange running) {
       SmallVector<Value> totals(running), columns;
       for (int64_t v = 0; v < together; ++v)
@@ -302,7 +296,7 @@ void QuantizedAttentionKernel::multiplyBytes(Value left, int64_t leftRow, int64_
       Value ofStep = memory.at(left, mul(step, constant(leftStep)), i8);
       for (int64_t r = 0; r < count; ++r) {
         Value word = memory.at(ofStep, constant(r * leftRow), i8);
-        Value splatted = splat(LLVM::LoadOp::create(b, loc, i32, word, kWord), lanes);
+        Value splatted = splat(make<LLVM::LoadOp>(i32, word, kWord), lanes);
         for (int64_t v = 0; v < together; ++v)
           totals[r * together + v] = quantizedWeights.addByteProducts(totals[r * together + v], columns[v], splatted,
                                                                       /*elementsAre8Bits=*/true);
@@ -312,7 +306,7 @@ void QuantizedAttentionKernel::multiplyBytes(Value left, int64_t leftRow, int64_
     for (int64_t r = 0; r < count; ++r)
       for (int64_t v = 0; v < together; ++v)
         use(r, constant(first + v * lanes),
-            arith::SIToFPOp::create(b, loc, vectorOf(b.getF32Type(), lanes), sums[r * together + v]));
+            make<arith::SIToFPOp>(vectorOf(b.getF32Type(), lanes), sums[r * together + v]));
   }
 }
 
@@ -327,8 +321,8 @@ void QuantizedAttentionKernel::scoreKeys(Value firstKey, Value keyCount) {
     Value left = memory.at(keysOf(block), mul(j, constant(keyBytes)), b.getI8Type());
     multiplyBytes(left, keyBytes, kWord, panel, constant(words), memory.at(field(block, 0), j, b.getI32Type()),
                   [&](int64_t r, Value column, Value sum) {
-                    Value score = arith::MulFOp::create(b, loc, sum, memory.load(queryScales, column, f32, lanes));
-                    score = vector::FMAOp::create(b, loc, score, ofKey(1, r), ofKey(2, r));
+                    Value score = make<arith::MulFOp>(sum, memory.load(queryScales, column, f32, lanes));
+                    score = make<vector::FMAOp>(score, ofKey(1, r), ofKey(2, r));
                     memory.store(score, scores, add(mul(add(j, constant(r)), width), column), f32, lanes);
                   });
   });
@@ -354,9 +348,9 @@ void QuantizedAttentionKernel::exponentiate(ArrayRef<Value> largest, Value keyCo
           Value inverse = splat(memory.load(inverses, j, f32, 1), lanes);
           for (int64_t v = 0; v < vectors; ++v) {
             Value score = memory.load(scores, add(mul(j, width), ofVector(v)), f32, lanes);
-            Value power = emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, score, shifts[v]));
+            Value power = emitExpNonPositive(b, loc, make<arith::SubFOp>(score, shifts[v]));
             integers[v].push_back(quantizer.roundToIntegers(power, highest));
-            next[v] = vector::FMAOp::create(b, loc, power, inverse, next[v]);
+            next[v] = make<vector::FMAOp>(power, inverse, next[v]);
           }
         }
         for (int64_t v = 0; v < vectors; ++v)
@@ -378,7 +372,7 @@ void QuantizedAttentionKernel::addValues(Value firstKey, Value keyCount) {
         left, kWord, paddedDim * kWord, powers, steps, /*starts=*/Value(), [&](int64_t r, Value column, Value sum) {
           Value at = add(mul(add(c, constant(r)), width), column);
           Value earlier = memory.load(sums, at, f32, lanes), factor = memory.load(factors, column, f32, lanes);
-          memory.store(vector::FMAOp::create(b, loc, earlier, factor, sum), sums, at, f32, lanes);
+          memory.store(make<vector::FMAOp>(earlier, factor, sum), sums, at, f32, lanes);
         });
   });
 }
@@ -392,7 +386,7 @@ void QuantizedAttentionKernel::storeRows() {
       SmallVector<Value> features;
       for (int64_t i = 0; i < lanes; ++i) {
         Value sum = memory.load(sums, add(mul(add(c, constant(i)), width), ofVector(v)), f32, lanes);
-        features.push_back(arith::MulFOp::create(b, loc, sum, inverse));
+        features.push_back(make<arith::MulFOp>(sum, inverse));
       }
       for (auto [i, row] : llvm::enumerate(registerTiles.transpose(features)))
         memory.store(row, rows, add(constant((v * lanes + i) * paddedDim), c), f32, lanes);

@@ -59,7 +59,7 @@ private:
   Value recordsOf(Value row);
   Value panelOf(Value index);
   Value sumsOf(Value index, Value row);
-  Value choose(Value yes, Value no) { return arith::SelectOp::create(b, loc, few, yes, no); }
+  Value choose(Value yes, Value no) { return select(few, yes, no); }
 
   nn::LinearOp root;
   LinearEmitter linear{function, tensors, root};
@@ -104,7 +104,7 @@ void QuantizedLinearKernel::chooseSizes() {
 /// Emits the number of rows, and if they are few.
 void QuantizedLinearKernel::countRows() {
   rows = function.product(linear.leading());
-  few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, rows, constant(kDecodePasses * config.decodeRows));
+  few = make<arith::CmpIOp>(arith::CmpIPredicate::sle, rows, constant(kDecodePasses * config.decodeRows));
 }
 
 void QuantizedLinearKernel::launch() {
@@ -213,7 +213,7 @@ void QuantizedLinearKernel::multiplyMany() {
   Value stepsOfUnit = constant(panels.unitDepth / kStep), allSteps = constant(panels.steps());
   forLoop(constant(0), allSteps, constant(chunk), [&](Value step) {
     Value end = min(add(step, constant(chunk)), allSteps), steps = sub(end, step);
-    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, step, constant(0));
+    Value isFirst = equal(step, constant(0));
     forLoop(constant(0), tilePanels, constant(1), [&](Value index) {
       quantizedTiles.unpackPanel(panels, panelOf(index), step, end, unpacked, scales);
       multiplyUnpacked(index, step, steps, isFirst, nextSteps(index, step, end, stepsOfUnit));
@@ -224,9 +224,9 @@ void QuantizedLinearKernel::multiplyMany() {
 /// Returns what is unpacked next, which comes from far away: these steps of the next panel, or the next ones of the
 /// first.
 Value QuantizedLinearKernel::nextSteps(Value index, Value step, Value end, Value stepsOfUnit) {
-  Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, add(index, constant(1)), tilePanels);
-  Value nextIndex = arith::SelectOp::create(b, loc, isLast, constant(0), add(index, constant(1)));
-  Value nextStep = arith::SelectOp::create(b, loc, isLast, end, step);
+  Value isLast = equal(add(index, constant(1)), tilePanels);
+  Value nextIndex = select(isLast, constant(0), add(index, constant(1)));
+  Value nextStep = select(isLast, end, step);
   Value next = add(constant(panels.headBytes), mul(div(nextStep, stepsOfUnit), constant(panels.unitBytes)));
   return memory.at(panelOf(nextIndex), next, b.getI8Type());
 }
@@ -257,7 +257,7 @@ LogicalResult QuantizedLinearKernel::storeRows(Value index) {
               return x;
             // The scale of the whole row of the weight.
             Type type = panels.block ? f32 : nn::scaleType(panels.scale, b.getContext());
-            return arith::MulFOp::create(b, loc, x, memory.load(panelOf(ofTile), c, type, width));
+            return make<arith::MulFOp>(x, memory.load(panelOf(ofTile), c, type, width));
           });
     });
   });

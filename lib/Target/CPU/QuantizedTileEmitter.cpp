@@ -36,17 +36,17 @@ Value splatWord(OpBuilder &b, Location loc, Value pointer, Type type, int64_t la
 /// where it has them, and by the activations' `scale`, if each step has one.
 Value QuantizedTileEmitter::addScaled(Value total, Value products, Value weightScale, Value minimum,
                                       Value activationSum, Value scale) {
-  Value sum = arith::SIToFPOp::create(b, loc, total.getType(), products);
+  Value sum = make<arith::SIToFPOp>(total.getType(), products);
   if (scale) {
     if (weightScale)
-      sum = arith::MulFOp::create(b, loc, sum, weightScale);
+      sum = make<arith::MulFOp>(sum, weightScale);
     if (minimum)
-      sum = vector::FMAOp::create(b, loc, minimum, activationSum, sum);
-    return vector::FMAOp::create(b, loc, sum, scale, total);
+      sum = make<vector::FMAOp>(minimum, activationSum, sum);
+    return make<vector::FMAOp>(sum, scale, total);
   }
-  total = weightScale ? vector::FMAOp::create(b, loc, sum, weightScale, total).getResult()
-                      : arith::AddFOp::create(b, loc, sum, total).getResult();
-  return minimum ? vector::FMAOp::create(b, loc, minimum, activationSum, total).getResult() : total;
+  total = weightScale ? make<vector::FMAOp>(sum, weightScale, total).getResult()
+                      : make<arith::AddFOp>(sum, total).getResult();
+  return minimum ? make<vector::FMAOp>(minimum, activationSum, total).getResult() : total;
 }
 
 /// Returns a byte of the record of the tile's row `r`, for the step whose first row's record is `record`.
@@ -62,8 +62,8 @@ void QuantizedTileEmitter::prefetchStep(const DecodeTile &tile, Value unitPointe
   if (registerTiles.readsInOrder(tile.rows))
     return registerTiles.prefetchNextPage(begin);
   for (int64_t line = 0; line < share; line += kLineBytes)
-    LLVM::Prefetch::create(b, loc, memory.at(begin, constant(kBytesAhead + line), b.getI8Type()), /*rw=*/0,
-                           /*hint=*/3, /*cache=*/1);
+    make<LLVM::Prefetch>(memory.at(begin, constant(kBytesAhead + line), b.getI8Type()), /*rw=*/0,
+                         /*hint=*/3, /*cache=*/1);
 }
 
 /// Loads a byte of each line of a unit's scales where units are read in order: steps use the elements behind them
@@ -72,8 +72,8 @@ void QuantizedTileEmitter::touchScales(const DecodeTile &tile, Value unitPointer
   if (!registerTiles.readsInOrder(tile.rows))
     return;
   for (int64_t line = 0; line < tile.panels.unitScaleBytes; line += kLineBytes)
-    LLVM::LoadOp::create(b, loc, b.getI8Type(), memory.at(unitPointer, constant(line), b.getI8Type()),
-                         /*alignment=*/1, /*isVolatile=*/true);
+    make<LLVM::LoadOp>(b.getI8Type(), memory.at(unitPointer, constant(line), b.getI8Type()),
+                       /*alignment=*/1, /*isVolatile=*/true);
 }
 
 /// Adds the products of a step by a vector of columns to integers of each row: `low` and, if they are summed apart,
@@ -83,7 +83,7 @@ void QuantizedTileEmitter::addDecodedProducts(const DecodeTile &tile, Value pack
   const BlockPanels &panels = tile.panels;
   int64_t lanes = config.lanes, blocks = blocksOfStep(panels);
   Type i32 = b.getI32Type();
-  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  Value zero = make<arith::ConstantOp>(b.getZeroAttr(VectorType::get({lanes}, i32)));
   for (int64_t r = 0; r < tile.rows; ++r) {
     low.push_back(panels.hasMinima ? zero : splatWord(b, loc, fieldOf(panels, record, r, 0), i32, lanes));
     high.push_back(panels.hasMinima || blocks == 1 ? zero
@@ -124,7 +124,7 @@ void QuantizedTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPoin
       for (int64_t r = 0; r < tile.rows; ++r) {
         Value sum = block == 0 ? low[r] : high[r];
         if (apart && blocks == 1)
-          sum = arith::AddIOp::create(b, loc, low[r], high[r]);
+          sum = make<arith::AddIOp>(low[r], high[r]);
         Value activationSum = minima ? splatWord(b, loc, fieldOf(panels, record, r, 4 * block), f32, lanes) : Value();
         Value scale = tile.group == 1 ? splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes) : Value();
         Value &total = next[r * vectors + v];
@@ -188,8 +188,7 @@ void QuantizedTileEmitter::emitDecodeTile(const DecodeTile &tile) {
       Value scale = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes);
       for (int64_t v = 0; v < vectors; ++v) {
         Value sum = memory.load(tile.sums, at(r, v), f32, lanes);
-        memory.store(vector::FMAOp::create(b, loc, result[r * vectors + v], scale, sum), tile.sums, at(r, v), f32,
-                     lanes);
+        memory.store(make<vector::FMAOp>(result[r * vectors + v], scale, sum), tile.sums, at(r, v), f32, lanes);
       }
     }
   });
@@ -255,7 +254,7 @@ void QuantizedTileEmitter::addUnpackedBlock(const QuantizedTile &tile, int64_t f
   int64_t lanes = config.lanes, rows = config.quantizedRows, vectors = config.quantizedVectors,
           blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
-  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  Value zero = make<arith::ConstantOp>(b.getZeroAttr(VectorType::get({lanes}, i32)));
   SmallVector<Value> products;
   for (int64_t r = 0; r < rows; ++r)
     products.append(vectors,
@@ -297,9 +296,9 @@ SmallVector<Value> QuantizedTileEmitter::addUnpackedSteps(const QuantizedTile &t
   return forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
     SmallVector<Value> next(running);
     if (first == 0)
-      LLVM::Prefetch::create(b, loc, memory.at(tile.ahead, mul(step, tile.bytesAhead), i8), /*rw=*/0,
-                             /*hint=*/2,
-                             /*cache=*/1);
+      make<LLVM::Prefetch>(memory.at(tile.ahead, mul(step, tile.bytesAhead), i8), /*rw=*/0,
+                           /*hint=*/2,
+                           /*cache=*/1);
     Value record = memory.at(tile.records, mul(step, constant(recordBytes(panels))), i8);
     Value unpackedStep = memory.at(tile.unpacked, add(mul(step, constant(kStep * kRows)), constant(first * 4)), i8);
     for (int64_t block = 0; block < blocksOfStep(panels); ++block)
@@ -314,7 +313,7 @@ SmallVector<Value> QuantizedTileEmitter::loadSums(const QuantizedTile &tile, int
   for (int64_t r = 0; r < config.quantizedRows; ++r)
     for (int64_t v = 0; v < config.quantizedVectors; ++v) {
       Value sum = memory.load(tile.sums, constant(r * kRows + first + v * config.lanes), b.getF32Type(), config.lanes);
-      loaded.push_back(arith::SelectOp::create(b, loc, begins, zero, sum));
+      loaded.push_back(select(begins, zero, sum));
     }
   return loaded;
 }
@@ -343,14 +342,13 @@ void QuantizedTileEmitter::emitQuantizedTile(const QuantizedTile &tile) {
       SmallVector<Value> zeros(rows * vectors, zero);
       SmallVector<Value> sumsOfGroup =
           addUnpackedSteps(tile, first, begin, min(add(begin, constant(tile.group)), tile.steps), zeros);
-      Value isBegin = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, begin, constant(0));
-      SmallVector<Value> totals = loadSums(tile, first, zero, arith::AndIOp::create(b, loc, tile.isFirst, isBegin));
+      Value isBegin = equal(begin, constant(0));
+      SmallVector<Value> totals = loadSums(tile, first, zero, make<arith::AndIOp>(tile.isFirst, isBegin));
       for (int64_t r = 0; r < rows; ++r) {
         Value record = memory.at(tile.records, mul(begin, constant(recordBytes(panels))), b.getI8Type());
         Value scale = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks), f32, lanes);
         for (int64_t v = 0; v < vectors; ++v)
-          totals[r * vectors + v] =
-              vector::FMAOp::create(b, loc, sumsOfGroup[r * vectors + v], scale, totals[r * vectors + v]);
+          totals[r * vectors + v] = make<vector::FMAOp>(sumsOfGroup[r * vectors + v], scale, totals[r * vectors + v]);
       }
       storeSums(tile, first, totals);
     });

@@ -31,28 +31,28 @@ int64_t RecordEmitter::stepsOfScale(nn::QuantizeOp activations) { return activat
 /// Returns magnitudes as integers. NaN is larger than infinity, which is larger than all others: the scale gets it.
 Value RecordEmitter::magnitudes(Value value) {
   auto integers = VectorType::get({config.lanes}, b.getI32Type());
-  Value mask = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0x7FFFFFFF)), config.lanes);
-  return arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, integers, value), mask);
+  Value mask = splat(word(0x7FFFFFFF), config.lanes);
+  return make<arith::AndIOp>(make<vector::BitCastOp>(integers, value), mask);
 }
 
 /// Returns the scale of a block from its largest magnitudes.
 RecordScale RecordEmitter::scaleOfLargest(Value largest, Value highest) {
   Type f32 = b.getF32Type();
-  Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
-  Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
+  Value pattern = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, largest);
+  Value magnitude = make<arith::BitcastOp>(f32, pattern);
   // Below 1e-35 the quotient would overflow: such a block is zero.
-  Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, 1));
+  Value isTiny = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, 1));
   Value zero = floatConstant(0.0, f32, 1);
   if (!highest)
     highest = floatConstant(nn::largestOfWideBlock, f32, 1);
-  Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
-  Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
+  Value inverse = select(isTiny, zero, make<arith::DivFOp>(highest, magnitude));
+  Value scale = select(isTiny, zero, make<arith::DivFOp>(magnitude, highest));
   return {inverse, scale};
 }
 
 RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest, Value highest) {
   RecordScale found = scaleOfLargest(largest, highest);
-  found.scale = arith::MulFOp::create(b, loc, found.scale, factorOfRecord(panels));
+  found.scale = make<arith::MulFOp>(found.scale, factorOfRecord(panels));
   return found;
 }
 
@@ -64,20 +64,18 @@ Value RecordEmitter::roundToIntegers(Value values, Value inverse) {
   // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
   constexpr int64_t rounderBits = 0x4B400000;
   int64_t lanes = config.lanes;
-  Value rounded = vector::FMAOp::create(b, loc, values, inverse, floatConstant(12582912.0, b.getF32Type(), lanes));
-  Value bits = vector::BitCastOp::create(b, loc, VectorType::get({lanes}, b.getI32Type()), rounded);
-  Value low = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(rounderBits)), lanes);
-  return arith::SubIOp::create(b, loc, bits, low);
+  Value rounded = make<vector::FMAOp>(values, inverse, floatConstant(12582912.0, b.getF32Type(), lanes));
+  Value bits = make<vector::BitCastOp>(VectorType::get({lanes}, b.getI32Type()), rounded);
+  Value low = splat(word(rounderBits), lanes);
+  return make<arith::SubIOp>(bits, low);
 }
 
 Value RecordEmitter::saturated(Value values) {
   Value highest = floatConstant(nn::largestOfWideBlock, b.getF32Type(), config.lanes),
         lowest = floatConstant(-nn::largestOfWideBlock, b.getF32Type(), config.lanes);
-  auto isLarger = [&](Value x, Value y) -> Value {
-    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, x, y);
-  };
-  Value above = arith::SelectOp::create(b, loc, isLarger(values, lowest), values, lowest);
-  return arith::SelectOp::create(b, loc, isLarger(highest, above), above, highest);
+  auto isLarger = [&](Value x, Value y) -> Value { return make<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y); };
+  Value above = select(isLarger(values, lowest), values, lowest);
+  return select(isLarger(highest, above), above, highest);
 }
 
 /// Writes the record of a step's values, vectors of f32.
@@ -92,26 +90,24 @@ void RecordEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> value
   for (int64_t block = 0; block < blocks; ++block) {
     Value sum;
     for (int64_t v = block * vectors / blocks; v < (block + 1) * vectors / blocks; ++v)
-      sum = sum ? arith::AddIOp::create(b, loc, sum, quantized[v]).getResult() : quantized[v];
-    Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
+      sum = sum ? make<arith::AddIOp>(sum, quantized[v]).getResult() : quantized[v];
+    Value start = make<vector::ReductionOp>(vector::CombiningKind::ADD, sum);
     if (panels.hasMinima)
-      start = arith::SIToFPOp::create(b, loc, f32, start);
+      start = make<arith::SIToFPOp>(f32, start);
     else
-      start = arith::MulIOp::create(b, loc, start,
-                                    arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-encoding.offset)));
-    LLVM::StoreOp::create(b, loc, start, memory.at(record, constant(4 * block), i8), 4);
+      start = make<arith::MulIOp>(start, word(-encoding.offset));
+    make<LLVM::StoreOp>(start, memory.at(record, constant(4 * block), i8), 4);
   }
-  LLVM::StoreOp::create(b, loc, scale.scale, memory.at(record, constant(4 * blocks), i8), 4);
+  make<LLVM::StoreOp>(scale.scale, memory.at(record, constant(4 * blocks), i8), 4);
   for (int64_t v = 0; v < vectors; ++v) {
-    Value narrow = arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), quantized[v]);
+    Value narrow = make<arith::TruncIOp>(vectorOf(i8, lanes), quantized[v]);
     memory.store(narrow, record, constant(4 * blocks + 4 + v * lanes), i8, lanes);
   }
 }
 
 LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const BlockPanels &panels, const RowScope &row,
                                          Value records) {
-  tensors.currentRow = &row;
-  auto savedBound = tensors.bound;
+  RowGuard inRow(tensors, row);
   if (failed(rowEmitter.prepareRow(row, {activations.getInput()})))
     return failure();
   int64_t group = stepsOfScale(activations);
@@ -132,8 +128,6 @@ LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const Block
     if (failed(written))
       return failure();
   }
-  tensors.bound = savedBound;
-  tensors.currentRow = nullptr;
   return success();
 }
 
@@ -155,7 +149,7 @@ LogicalResult RecordEmitter::permute(QuantizedRow &row, Value channels) {
     return failure();
   Value order = tensors.view(channels)->pointer;
   forLoop(constant(0), constant(depth), constant(1), [&](Value k) {
-    Value channel = arith::ExtSIOp::create(b, loc, b.getI64Type(), memory.load(order, k, i32, 1));
+    Value channel = make<arith::ExtSIOp>(b.getI64Type(), memory.load(order, k, i32, 1));
     memory.store(memory.load(computed, channel, f32, 1), permuted, k, f32, 1);
   });
   row.permuted = permuted;
@@ -175,7 +169,7 @@ Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) 
   Element factors = tensors.evaluate(row.factors, {{k, true}}, width);
   if (failed(factors))
     return failure();
-  return arith::MulFOp::create(b, loc, *value, *factors).getResult();
+  return make<arith::MulFOp>(*value, *factors).getResult();
 }
 
 void RecordEmitter::writeStep(const QuantizedRow &row, Value step, ArrayRef<Value> values, RecordScale scale) {
@@ -197,7 +191,7 @@ LogicalResult RecordEmitter::writeWholeSteps(const QuantizedRow &row) {
     }
     Value largest = magnitudes(values.front());
     for (Value value : ArrayRef(values).drop_front())
-      largest = arith::MaxSIOp::create(b, loc, largest, magnitudes(value));
+      largest = make<arith::MaxSIOp>(largest, magnitudes(value));
     writeStep(row, step, values, scaleOfRecord(*row.panels, largest));
     return success();
   });
@@ -215,9 +209,8 @@ LogicalResult RecordEmitter::writeBufferedSteps(const QuantizedRow &row, Value b
     return failure();
   Value highest;
   if (row.firstNarrow)
-    highest = arith::SelectOp::create(b, loc, less(k, constant(*row.firstNarrow)),
-                                      floatConstant(nn::largestOfWideBlock, f32, 1),
-                                      floatConstant(nn::largestOfNarrowBlock, f32, 1));
+    highest = select(less(k, constant(*row.firstNarrow)), floatConstant(nn::largestOfWideBlock, f32, 1),
+                     floatConstant(nn::largestOfNarrowBlock, f32, 1));
   RecordScale scale = scaleOfRecord(panels, *largest, highest);
   Value steps = min(constant(row.group), sub(constant(panels.steps()), begin));
   forLoop(constant(0), steps, constant(1), [&](Value step) {
@@ -234,9 +227,9 @@ FailureOr<Value> RecordEmitter::fillBuffer(const QuantizedRow &row, Value buffer
   int64_t lanes = config.lanes, bufferDepth = row.group * kStep;
   Type f32 = b.getF32Type();
   Value width = constant(lanes), vectorCount = mul(div(count, width), width);
-  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, b.getI32Type())));
+  Value zeros = make<arith::ConstantOp>(b.getZeroAttr(VectorType::get({lanes}, b.getI32Type())));
   using Next = FailureOr<SmallVector<Value>>;
-  auto larger = [&](Value a, Value other) -> Value { return arith::MaxSIOp::create(b, loc, a, other); };
+  auto larger = [&](Value a, Value other) -> Value { return make<arith::MaxSIOp>(a, other); };
   Next largest = forLoop(constant(0), vectorCount, width, zeros, [&](Value at, ValueRange running) -> Next {
     Element value = inputOf(row, add(k, at), lanes);
     if (failed(value))

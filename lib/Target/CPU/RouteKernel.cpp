@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Kernel/LogitEmitter.h"
 #include "lib/Kernel/VectorMath.h"
 #include "lib/Target/CPU/KernelRoots.h"
 
@@ -24,11 +25,9 @@ enum { kTokensPerTile = ITX_PLAN_PRIVATE };
 constexpr int64_t kRoutedTokens = 16;
 /// Tiles per thread, so that a thread that is held up does not hold up the others.
 constexpr int64_t kTilesPerThread = 4;
-constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kLargest = std::numeric_limits<int32_t>::max();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Logits become integers in the same order, NaN above all. The largest is taken top_k times, its slot marked by the
-/// least integer, which no logit has.
+/// The largest logit is taken top_k times, its slot marked by the least integer, which no logit has.
 class RouteKernel final : public KernelEmitter {
 public:
   RouteKernel(rt::KernelOp kernel, nn::RouteOp root, const TileConfig &config)
@@ -45,10 +44,8 @@ private:
   void storeWeights(Value token);
   Value sumOfPowers(Value values, int64_t count, int64_t width, Value shift);
   Value power(Value logit, int64_t width, Value shift);
-  Value integers(int32_t value, int64_t width) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), width);
-  }
 
+  LogitEmitter order{*this};
   nn::RouteOp root;
   int64_t experts, topK, lanes, padded;
   /// Scratch of a token: logits as integers and as they are, up to `padded`, and the chosen ones.
@@ -76,7 +73,7 @@ LogicalResult RouteKernel::run() {
   logits = function.scratch(padded * 4);
   chosen = function.scratch(topK * 4);
   SmallVector<int32_t> laneIndices = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
-  iota = arith::ConstantOp::create(b, loc, b.getI32VectorAttr(laneIndices));
+  iota = make<arith::ConstantOp>(b.getI32VectorAttr(laneIndices));
   Value perTile = function.slot(kTokensPerTile);
   Value begin = mul(function.tileBegin, perTile);
   return forLoop(begin, min(mul(function.tileEnd, perTile), tokens), constant(1), [&](Value token) -> LogicalResult {
@@ -97,17 +94,11 @@ LogicalResult RouteKernel::readLogits(Value token) {
       return failure();
     Value logit = *element;
     memory.store(logit, logits, expert, f32, width);
-    // Adding zero makes -0 equal to 0.
-    Value sum = arith::AddFOp::create(b, loc, logit, floatConstant(0.0, f32, width));
-    Value bits = arith::BitcastOp::create(b, loc, vectorOf(i32, width), sum);
-    Value sign = arith::ShRSIOp::create(b, loc, bits, integers(31, width));
-    Value key = arith::XOrIOp::create(b, loc, bits, arith::AndIOp::create(b, loc, sign, integers(kLargest, width)));
-    Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, logit, logit);
-    memory.store(arith::SelectOp::create(b, loc, isNaN, integers(kLargest, width), key), keys, expert, i32, width);
+    memory.store(order.keysOf(logit, width), keys, expert, i32, width);
     return success();
   });
   for (int64_t pad = experts; pad < padded; ++pad) {
-    memory.store(integers(kLeast, 1), keys, constant(pad), i32, 1);
+    memory.store(order.integers(LogitEmitter::leastKey, 1), keys, constant(pad), i32, 1);
     memory.store(floatConstant(-kInfinity, f32, 1), logits, constant(pad), f32, 1);
   }
   return read;
@@ -116,32 +107,15 @@ LogicalResult RouteKernel::readLogits(Value token) {
 /// Moves the first of the largest logits to slot `k` of the chosen ones.
 void RouteKernel::takeLargest(Value token, Value k) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
-  Value best = forLoop(constant(0), constant(padded), constant(lanes), {integers(kLeast, lanes)},
-                       [&](Value expert, ValueRange running) {
-                         Value key = memory.load(keys, expert, i32, lanes);
-                         return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], key)};
-                       })[0];
-  best = splat(vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, best), lanes);
-  Value first = forLoop(constant(0), constant(padded), constant(lanes), {integers(kLargest, lanes)},
-                        [&](Value expert, ValueRange running) {
-                          Value key = memory.load(keys, expert, i32, lanes);
-                          Value isBest = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, key, best);
-                          Value index = splat(arith::TruncIOp::create(b, loc, i32, expert), lanes);
-                          index = arith::AddIOp::create(b, loc, iota, index);
-                          index = arith::SelectOp::create(b, loc, isBest, index, integers(kLargest, lanes));
-                          return SmallVector<Value>{arith::MinSIOp::create(b, loc, running[0], index)};
-                        })[0];
-  Value index = vector::ReductionOp::create(b, loc, vector::CombiningKind::MINSI, first);
-  Value wide = arith::ExtSIOp::create(b, loc, b.getI64Type(), index);
+  Value index = order.slotOfLargest(keys, padded, iota);
+  Value wide = make<arith::ExtSIOp>(b.getI64Type(), index);
   memory.store(memory.load(logits, wide, f32, 1), chosen, k, f32, 1);
-  memory.store(integers(kLeast, 1), keys, wide, i32, 1);
-  for (unsigned i = 0; i < function.outputs.size(); ++i)
-    if (function.yielded(i) == root.getIndices())
-      tensors.store(index, function.outputs[i], {Index{token}, Index{k}}, 1);
+  memory.store(order.integers(LogitEmitter::leastKey, 1), keys, wide, i32, 1);
+  tensors.storeResult(index, root.getIndices(), {Index{token}, Index{k}}, 1);
 }
 
 Value RouteKernel::power(Value logit, int64_t width, Value shift) {
-  return emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, logit, splat(shift, width)));
+  return emitExpNonPositive(b, loc, make<arith::SubFOp>(logit, splat(shift, width)));
 }
 
 /// Sums the exponentials of `count` logits less `shift`.
@@ -150,7 +124,7 @@ Value RouteKernel::sumOfPowers(Value values, int64_t count, int64_t width, Value
   return forLoop(constant(0), constant(count), constant(width), {floatConstant(0.0, f32, width)},
                  [&](Value i, ValueRange running) {
                    Value e = power(memory.load(values, i, f32, width), width, shift);
-                   return SmallVector<Value>{arith::AddFOp::create(b, loc, running[0], e)};
+                   return SmallVector<Value>{make<arith::AddFOp>(running[0], e)};
                  })[0];
 }
 
@@ -158,18 +132,16 @@ Value RouteKernel::sumOfPowers(Value values, int64_t count, int64_t width, Value
 void RouteKernel::storeWeights(Value token) {
   Type f32 = b.getF32Type();
   Value maximum = memory.load(chosen, constant(0), f32, 1);
-  // Logits of -inf alone: subtracting 0 instead keeps their exponentials at zero.
-  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, floatConstant(-kInfinity, f32, 1));
-  Value shift = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), maximum);
+  Value shift = order.shiftOf(maximum);
   Value total = root.getNormalize() ? sumOfPowers(chosen, topK, 1, shift) : sumOfPowers(logits, padded, lanes, shift);
   if (!root.getNormalize())
-    total = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total, arith::FastMathFlags::reassoc);
-  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
-  total = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), total);
+    total = make<vector::ReductionOp>(vector::CombiningKind::ADD, total, arith::FastMathFlags::reassoc);
+  Value isZero = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
+  total = select(isZero, floatConstant(1.0, f32, 1), total);
   for (unsigned i = 0; i < function.outputs.size(); ++i)
     if (function.yielded(i) == root.getWeights())
       forLoop(constant(0), constant(topK), constant(1), [&](Value k) {
-        Value weight = arith::DivFOp::create(b, loc, power(memory.load(chosen, k, f32, 1), 1, shift), total);
+        Value weight = make<arith::DivFOp>(power(memory.load(chosen, k, f32, 1), 1, shift), total);
         tensors.store(weight, function.outputs[i], {Index{token}, Index{k}}, 1);
       });
 }

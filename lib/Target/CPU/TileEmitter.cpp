@@ -33,9 +33,9 @@ bool TileEmitter::usesBf16Dot(const TileOperands &t) {
 }
 
 void TileEmitter::prefetchNextPage(Value pointer) {
-  LLVM::Prefetch::create(b, loc, memory.at(pointer, constant(kPageBytes), b.getI8Type()), /*rw=*/0,
-                         /*hint=*/2,
-                         /*cache=*/1);
+  make<LLVM::Prefetch>(memory.at(pointer, constant(kPageBytes), b.getI8Type()), /*rw=*/0,
+                       /*hint=*/2,
+                       /*cache=*/1);
 }
 
 Value TileEmitter::loadQuantized(Value pointer, Value row, int64_t column, int64_t bits) {
@@ -43,16 +43,15 @@ Value TileEmitter::loadQuantized(Value pointer, Value row, int64_t column, int64
   if (bits == 4)
     byte = column / kBlockValues * kBlockBytes + column % kBlockBytes;
   Type i32 = vectorOf(b.getI32Type(), lanes);
-  Value values =
-      arith::ExtUIOp::create(b, loc, i32, memory.load(pointer, add(row, constant(byte)), b.getI8Type(), lanes));
+  Value values = make<arith::ExtUIOp>(i32, memory.load(pointer, add(row, constant(byte)), b.getI8Type(), lanes));
   auto constantOf = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(i32), APInt(32, value)));
+    return make<arith::ConstantOp>(DenseElementsAttr::get(cast<ShapedType>(i32), APInt(32, value)));
   };
   if (bits == 4 && column % kBlockValues < kBlockBytes)
-    values = arith::AndIOp::create(b, loc, values, constantOf(15));
+    values = make<arith::AndIOp>(values, constantOf(15));
   else if (bits == 4)
-    values = arith::ShRUIOp::create(b, loc, values, constantOf(4));
-  return arith::SIToFPOp::create(b, loc, vectorOf(b.getF32Type(), lanes), values);
+    values = make<arith::ShRUIOp>(values, constantOf(4));
+  return make<arith::SIToFPOp>(vectorOf(b.getF32Type(), lanes), values);
 }
 
 /// Adds the products of two k, or of one (`pair` is false): the left pair is one 32-bit broadcast, the two right rows
@@ -62,12 +61,12 @@ SmallVector<Value> TileEmitter::addDots(const TileOperands &t, Value start, int6
                                         bool pair, bool prefetches, ValueRange running) {
   int64_t lanes = config.lanes;
   if (prefetches && pair)
-    LLVM::Prefetch::create(b, loc, memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
-                           /*hint=*/2, /*cache=*/1);
+    make<LLVM::Prefetch>(memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
+                         /*hint=*/2, /*cache=*/1);
   Type bf16 = b.getBF16Type(), i16 = b.getI16Type(), i32 = b.getI32Type();
   auto narrow = VectorType::get({lanes}, bf16), wide = VectorType::get({2 * lanes}, bf16);
   auto loadRaw = [&](Value pointer, Value offset, Type type) -> Value {
-    return LLVM::LoadOp::create(b, loc, type, memory.at(pointer, offset, bf16), /*alignment=*/2);
+    return make<LLVM::LoadOp>(type, memory.at(pointer, offset, bf16), /*alignment=*/2);
   };
   SmallVector<int64_t> interleave;
   for (int64_t i = 0; i < lanes; ++i)
@@ -76,20 +75,20 @@ SmallVector<Value> TileEmitter::addDots(const TileOperands &t, Value start, int6
   for (int64_t v = 0; v < vectors; ++v) {
     Value upper = loadRaw(start, add(mul(k, t.bRow), constant(v * lanes)), narrow);
     Value lower = pair ? loadRaw(start, add(mul(add(k, constant(1)), t.bRow), constant(v * lanes)), narrow)
-                       : arith::ConstantOp::create(b, loc, b.getZeroAttr(narrow)).getResult();
-    right.push_back(vector::ShuffleOp::create(b, loc, upper, lower, interleave));
+                       : make<arith::ConstantOp>(b.getZeroAttr(narrow)).getResult();
+    right.push_back(make<vector::ShuffleOp>(upper, lower, interleave));
   }
   for (int64_t r = 0; r < rows; ++r) {
     Value left = loadRaw(t.a, add(k, mul(constant(r), t.aRow)), pair ? i32 : i16);
     if (!pair)
-      left = arith::ExtUIOp::create(b, loc, i32, left);
-    left = vector::BitCastOp::create(b, loc, wide, splat(left, lanes));
+      left = make<arith::ExtUIOp>(i32, left);
+    left = make<vector::BitCastOp>(wide, splat(left, lanes));
     for (int64_t v = 0; v < vectors; ++v) {
       int64_t sum = r * vectors + v;
-      next[sum] = LLVM::CallIntrinsicOp::create(b, loc, running[sum].getType(),
-                                                b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
-                                                ValueRange{running[sum], left, right[v]})
-                      .getResults();
+      next[sum] =
+          make<LLVM::CallIntrinsicOp>(running[sum].getType(), b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                                      ValueRange{running[sum], left, right[v]})
+              .getResults();
     }
   }
   return next;
@@ -119,18 +118,17 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
     bool prefetches = t.prefetch && rows == config.rows && first == 0;
     auto addStep = [&](Value k, bool isFirst, SmallVector<Value> &running) {
       if (prefetches)
-        LLVM::Prefetch::create(b, loc, memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()),
-                               /*rw=*/0,
-                               /*hint=*/2, /*cache=*/1);
+        make<LLVM::Prefetch>(memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()),
+                             /*rw=*/0,
+                             /*hint=*/2, /*cache=*/1);
       // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
       if (t.prefetch && fewRows && first == 0 && readsInOrder(rows)) {
         if (isFirst)
           prefetchNextPage(memory.at(t.b, mul(k, t.bRow), t.bType));
       } else if (t.prefetch && fewRows && first == 0) {
         for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
-          LLVM::Prefetch::create(
-              b, loc, memory.at(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
-              /*rw=*/0, /*hint=*/3, /*cache=*/1);
+          make<LLVM::Prefetch>(memory.at(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
+                               /*rw=*/0, /*hint=*/3, /*cache=*/1);
       }
       SmallVector<Value> right;
       for (int64_t v = 0; v < vectors; ++v)
@@ -141,7 +139,7 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
         left = splat(left, lanes);
         for (int64_t v = 0; v < vectors; ++v) {
           int64_t sum = r * vectors + v;
-          running[sum] = vector::FMAOp::create(b, loc, left, right[v], running[sum]);
+          running[sum] = make<vector::FMAOp>(left, right[v], running[sum]);
         }
       }
     };
@@ -182,8 +180,8 @@ void TileEmitter::emitTileRows(const TileOperands &operands, Value rows, int64_t
       emitTile(operands, 1, columns);
       return;
     }
-    Value equal = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rows, constant(count));
-    ifThen(equal, [&] { emitTile(operands, count, columns); }, [&] { choose(count - 1); });
+    Value isCount = equal(rows, constant(count));
+    ifThen(isCount, [&] { emitTile(operands, count, columns); }, [&] { choose(count - 1); });
   };
   choose(config.rows);
 }
@@ -204,8 +202,8 @@ SmallVector<Value> TileEmitter::transpose(ArrayRef<Value> rows) {
       if (i & s)
         continue;
       Value x = result[i], y = result[i + s];
-      result[i] = vector::ShuffleOp::create(b, loc, x, y, low);
-      result[i + s] = vector::ShuffleOp::create(b, loc, x, y, high);
+      result[i] = make<vector::ShuffleOp>(x, y, low);
+      result[i + s] = make<vector::ShuffleOp>(x, y, high);
     }
   }
   return result;
@@ -218,7 +216,7 @@ void TileEmitter::packTransposed(Value panel, Value source, Value stride, Type t
   Value width = constant(kPanelWidth);
   Value wholeDepth = mul(div(depth, constant(lanes)), constant(lanes));
   auto scaled = [&](Value value, int64_t w) -> Value {
-    return scale ? arith::MulFOp::create(b, loc, value, splat(scale, w)).getResult() : value;
+    return scale ? make<arith::MulFOp>(value, splat(scale, w)).getResult() : value;
   };
   forLoop(constant(0), width, constant(lanes), [&](Value c) {
     ifThen(
@@ -249,7 +247,7 @@ void TileEmitter::packTransposed(Value panel, Value source, Value stride, Type t
             Value from = mul(min(column, sub(columns, constant(1))), stride);
             forLoop(constant(0), depth, constant(1), [&](Value k) {
               Value value = scaled(memory.load(source, add(from, k), type, 1), 1);
-              value = arith::SelectOp::create(b, loc, inside, value, floatConstant(0.0, f32, 1));
+              value = select(inside, value, floatConstant(0.0, f32, 1));
               memory.store(value, panel, add(mul(k, width), column), f32, 1);
             });
           });

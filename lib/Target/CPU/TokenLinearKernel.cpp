@@ -265,16 +265,12 @@ LogicalResult TokenLinearKernel::quantizeRow(Value flat) {
   auto quantize = activations.getQuantized().getDefiningOp<nn::QuantizeOp>();
   Value input = quantize.getInput();
   RowScope row = tensors.makeRow(flat, linear.leading());
-  tensors.currentRow = &row;
-  auto savedBound = tensors.bound;
+  RowGuard inRow(tensors, row);
   if (failed(rowEmitter.prepareRow(row, {input})))
     return failure();
   QuantizedRow quantized{input, row.prefix, &panels, rowAt(flat), groupSteps, {}, {}, quantize.getFactors()};
-  LogicalResult written = forLoop(constant(0), constant(groups()), constant(1),
-                                  [&](Value group) { return quantizeGroup(quantized, buffer, group); });
-  tensors.bound = savedBound;
-  tensors.currentRow = nullptr;
-  return written;
+  return forLoop(constant(0), constant(groups()), constant(1),
+                 [&](Value group) { return quantizeGroup(quantized, buffer, group); });
 }
 
 /// Copies a row of quantized values and their scales.
@@ -287,7 +283,7 @@ LogicalResult TokenLinearKernel::copyRow(Value flat) {
   int64_t lanes = config.lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value from = memory.at(values->pointer, mul(flat, constant(panels.depth)), i8), row = rowAt(flat);
-  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  Value zeros = make<arith::ConstantOp>(b.getZeroAttr(VectorType::get({lanes}, i32)));
   Value factor = quantizer.factorOfRecord(panels);
   forLoop(constant(0), constant(groups()), constant(1), [&](Value group) {
     Value begin = mul(group, constant(groupSteps)),
@@ -296,16 +292,16 @@ LogicalResult TokenLinearKernel::copyRow(Value flat) {
       Value sum = running[0];
       for (int64_t v = 0; v < kStep; v += lanes) {
         Value bytes = memory.load(from, add(mul(step, constant(kStep)), constant(v)), i8, lanes);
-        Value integers = arith::ExtSIOp::create(b, loc, vectorOf(i32, lanes), bytes);
-        sum = arith::AddIOp::create(b, loc, sum, integers);
+        Value integers = make<arith::ExtSIOp>(vectorOf(i32, lanes), bytes);
+        sum = make<arith::AddIOp>(sum, integers);
         Type type = valueType();
-        memory.store(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), integers), valuesOf(row, step), constant(v),
-                     type, lanes);
+        memory.store(make<arith::TruncIOp>(vectorOf(type, lanes), integers), valuesOf(row, step), constant(v), type,
+                     lanes);
       }
       return SmallVector<Value>{sum};
     });
     Value scale = memory.load(scales->pointer, add(mul(flat, constant(groups())), group), f32, 1);
-    storeHead(headOf(row, group), total[0], arith::MulFOp::create(b, loc, scale, factor));
+    storeHead(headOf(row, group), total[0], make<arith::MulFOp>(scale, factor));
   });
   return success();
 }
@@ -328,16 +324,16 @@ LogicalResult TokenLinearKernel::quantizeGroup(const QuantizedRow &row, Value bu
 void TokenLinearKernel::quantizeBuffer(Value buffer, Value steps, RecordScale scale, Value head, Value values) {
   int64_t lanes = config.lanes;
   Type i32 = b.getI32Type(), f32 = b.getF32Type();
-  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  Value zeros = make<arith::ConstantOp>(b.getZeroAttr(VectorType::get({lanes}, i32)));
   SmallVector<Value> total =
       forLoop(constant(0), mul(steps, constant(kStep)), constant(kStep), zeros, [&](Value k, ValueRange running) {
         Value sum = running[0];
         for (int64_t v = 0; v < kStep / lanes; ++v) {
           Value at = add(k, constant(v * lanes));
           Value quantized = integersOf(memory.load(buffer, at, f32, lanes), scale);
-          sum = arith::AddIOp::create(b, loc, sum, quantized);
+          sum = make<arith::AddIOp>(sum, quantized);
           Type type = valueType();
-          memory.store(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), quantized), values, at, type, lanes);
+          memory.store(make<arith::TruncIOp>(vectorOf(type, lanes), quantized), values, at, type, lanes);
         }
         return SmallVector<Value>{sum};
       });
@@ -346,11 +342,11 @@ void TokenLinearKernel::quantizeBuffer(Value buffer, Value steps, RecordScale sc
 
 /// Writes what the sums of a group of features are made with: `total` are vectors of the sum of its quantized values.
 void TokenLinearKernel::storeHead(Value head, Value total, Value scale) {
-  Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total);
+  Value start = make<vector::ReductionOp>(vector::CombiningKind::ADD, total);
   int64_t offset = widens() ? panels.integerOffset : encodingOf(panels, config.byteDot).offset;
-  start = arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-offset)));
-  LLVM::StoreOp::create(b, loc, start, head, 4);
-  LLVM::StoreOp::create(b, loc, scale, memory.at(head, constant(4), b.getI8Type()), 4);
+  start = make<arith::MulIOp>(start, word(-offset));
+  make<LLVM::StoreOp>(start, head, 4);
+  make<LLVM::StoreOp>(scale, memory.at(head, constant(4), b.getI8Type()), 4);
 }
 
 //===-- The product -------------------------------------------------------------------------------------------===//
@@ -382,7 +378,7 @@ void TokenLinearKernel::multiplyRows(Value index, Value m, Value rest, int64_t m
 
 Value TokenLinearKernel::splatOf(Value pointer, int64_t r, int64_t byte, Type type) {
   Value at = memory.at(pointer, constant(r * rowBytes + byte), b.getI8Type());
-  return splat(LLVM::LoadOp::create(b, loc, type, at, 4), config.lanes);
+  return splat(make<LLVM::LoadOp>(type, at, 4), config.lanes);
 }
 
 /// Multiplies `count` rows by a panel: sums [rows][32] f32, with the scales of the rows.
@@ -406,9 +402,9 @@ void TokenLinearKernel::addGroup(Value panel, Value row, Value sums, Value group
     Value scale = splatOf(head, r, 4, f32);
     for (int64_t v = 0; v < vectors; ++v) {
       Value at = constant(r * kRows + first + v * lanes);
-      Value sum = arith::SIToFPOp::create(b, loc, vectorOf(f32, lanes), totals[r * vectors + v]);
-      sum = isFirst ? arith::MulFOp::create(b, loc, sum, scale).getResult()
-                    : vector::FMAOp::create(b, loc, sum, scale, memory.load(sums, at, f32, lanes)).getResult();
+      Value sum = make<arith::SIToFPOp>(vectorOf(f32, lanes), totals[r * vectors + v]);
+      sum = isFirst ? make<arith::MulFOp>(sum, scale).getResult()
+                    : make<vector::FMAOp>(sum, scale, memory.load(sums, at, f32, lanes)).getResult();
       memory.store(sum, sums, at, f32, lanes);
     }
   }
@@ -420,7 +416,7 @@ SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value gro
   SmallVector<Value> starts;
   for (int64_t r = 0; r < count; ++r)
     starts.append(columnVectors(), splatOf(headOf(row, group), r, 0, i32));
-  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(vectorOf(i32, config.lanes)));
+  Value zeros = make<arith::ConstantOp>(b.getZeroAttr(vectorOf(i32, config.lanes)));
   SmallVector<Value> initial = widens() ? SmallVector<Value>(2 * count, zeros) : starts;
   Value elements = memory.at(panel, constant(panels.headBytes + panels.unitScaleBytes), i8);
   Value begin = mul(group, constant(groupSteps)), end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
@@ -432,8 +428,8 @@ SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value gro
       return totals;
     }
     if (first == 0)
-      LLVM::Prefetch::create(b, loc, memory.at(next, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
-                             /*cache=*/1);
+      make<LLVM::Prefetch>(memory.at(next, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
+                           /*cache=*/1);
     for (int64_t word = 0; word < BlockPanels::words; ++word)
       widens() ? addWords(ofStep, values, first, word, totals) : addBytes(ofStep, values, first, word, totals);
     return totals;
@@ -452,11 +448,11 @@ SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value gro
   }
   for (auto [r, total] : llvm::enumerate(starts)) {
     auto shuffled = [&](Value x, Value y, ArrayRef<int64_t> mask) -> Value {
-      return vector::ShuffleOp::create(b, loc, x, y, mask);
+      return make<vector::ShuffleOp>(x, y, mask);
     };
     Value first = shuffled(sums[2 * r], sums[2 * r + 1], even), second = shuffled(sums[2 * r], sums[2 * r + 1], odd);
-    Value sum = arith::AddIOp::create(b, loc, first, second);
-    total = arith::AddIOp::create(b, loc, total, shuffled(sum, sum, order));
+    Value sum = make<arith::AddIOp>(first, second);
+    total = make<arith::AddIOp>(total, shuffled(sum, sum, order));
   }
   return starts;
 }
@@ -505,12 +501,12 @@ void TokenLinearKernel::addWords(Value elements, Value values, int64_t first, in
   SmallVector<Value> right;
   for (int64_t half = 0; half < 2; ++half) {
     Value bytes = memory.load(elements, constant(byteOf(panels, first, word) + half * width), b.getI8Type(), width);
-    right.push_back(arith::ExtUIOp::create(b, loc, words, bytes));
+    right.push_back(make<arith::ExtUIOp>(words, bytes));
   }
   for (auto [i, total] : llvm::enumerate(totals)) {
     Value at = memory.at(values, constant(i / 2 * rowBytes + 8 * word), b.getI8Type());
-    Value left = splat(LLVM::LoadOp::create(b, loc, b.getI64Type(), at, 8), width / 4);
-    total = quantizedWeights.addWordProducts(total, right[i % 2], vector::BitCastOp::create(b, loc, words, left));
+    Value left = splat(make<LLVM::LoadOp>(b.getI64Type(), at, 8), width / 4);
+    total = quantizedWeights.addWordProducts(total, right[i % 2], make<vector::BitCastOp>(words, left));
   }
 }
 
@@ -522,7 +518,7 @@ LogicalResult TokenLinearKernel::storeRows(Value index, Value m, Value count) {
       auto sum = [&](int64_t slice, Value c, int64_t width) -> Value {
         Value x = memory.load(sumsOfSlice(constant(slice)), add(mul(r, constant(kRows)), c), b.getF32Type(), width);
         // The scale of the whole row of the weight.
-        return arith::MulFOp::create(b, loc, x, memory.load(panelOf(index, constant(slice)), c, scaleType, width));
+        return make<arith::MulFOp>(x, memory.load(panelOf(index, constant(slice)), c, scaleType, width));
       };
       auto keep = [&](ArrayRef<Index> at, int64_t width) -> LogicalResult {
         if (!quantizedResult)
@@ -535,7 +531,7 @@ LogicalResult TokenLinearKernel::storeRows(Value index, Value m, Value count) {
           Element factor = tensors.evaluate(factors, {at.back()}, width);
           if (failed(factor))
             return failure();
-          element = arith::MulFOp::create(b, loc, *element, *factor).getResult();
+          element = make<arith::MulFOp>(*element, *factor).getResult();
         }
         memory.store(*element, place, constant(0), b.getF32Type(), width);
         return success();
@@ -549,13 +545,13 @@ LogicalResult TokenLinearKernel::storeRows(Value index, Value m, Value count) {
 void TokenLinearKernel::quantizeResult(Value group) {
   int64_t lanes = config.lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
-  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  Value zeros = make<arith::ConstantOp>(b.getZeroAttr(VectorType::get({lanes}, i32)));
   int64_t features = linear.sections.front().columns;
   auto findScale = [&](Value from) {
     SmallVector<Value> largest =
         forLoop(constant(0), constant(kResultBlock), constant(lanes), zeros, [&](Value k, ValueRange running) {
           Value each = quantizer.magnitudes(memory.load(from, k, f32, lanes));
-          return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], each)};
+          return SmallVector<Value>{make<arith::MaxSIOp>(running[0], each)};
         });
     return quantizer.scaleOfLargest(largest[0]);
   };
@@ -576,7 +572,7 @@ void TokenLinearKernel::quantizeResult(Value group) {
                            add(mul(row, constant(features)), mul(group, constant(kResultBlock))), i8);
       forLoop(constant(0), constant(kResultBlock), constant(lanes), [&](Value k) {
         Value integers = integersOf(memory.load(from, k, f32, lanes), scale);
-        memory.store(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), to, k, i8, lanes);
+        memory.store(make<arith::TruncIOp>(vectorOf(i8, lanes), integers), to, k, i8, lanes);
       });
     }
   });

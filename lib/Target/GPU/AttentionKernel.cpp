@@ -36,7 +36,8 @@ Emitter makeAttentionKernel(rt::KernelOp kernel, Operation *root, const Architec
   return std::make_unique<AttentionKernel>(kernel, cast<nn::AttentionOp>(root), architecture);
 }
 
-bool hasAttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture) {
+bool hasAttentionKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
+  auto root = cast<nn::AttentionOp>(op);
   auto isReadable = [](Value tensor) { return !tensor || MicrokernelEmitter::isReadable(tensor); };
   return shapeOf(root).fits(architecture.warpSize) && MicrokernelEmitter::yieldsOnly(kernel, root) &&
          llvm::all_of(SmallVector<Value>{root.getQuery(), root.getKey(), root.getValue(), root.getMask()}, isReadable);
@@ -69,7 +70,7 @@ LogicalResult AttentionKernel::run() {
                   : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1, areConverted)
                                : shape.sharedBytesOfTile();
   function.beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
-  Value shared = function.sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
+  Value shared = function.sharedMemory(number(bytes));
   for (Value operand : operands)
     if (failed(pushStrided(operand)))
       return failure();

@@ -35,7 +35,8 @@ Emitter makeCacheAppendKernel(rt::KernelOp kernel, Operation *root, const Archit
   return std::make_unique<CacheAppendKernel>(kernel, cast<nn::CacheAppendOp>(root), architecture);
 }
 
-bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root) {
+bool hasCacheAppendKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+  auto root = cast<nn::CacheAppendOp>(op);
   auto rows = cast<RankedTensorType>(root.getRows().getType());
   SmallVector<Value> whole(root.getCache());
   llvm::append_values(whole, root.getPositions(), root.getSequences());

@@ -49,7 +49,8 @@ Emitter makeCachedAttentionKernel(rt::KernelOp kernel, Operation *root, const Ar
   return std::make_unique<CachedAttentionKernel>(kernel, cast<nn::CachedAttentionOp>(root), architecture);
 }
 
-bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture) {
+bool hasCachedAttentionKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
+  auto root = cast<nn::CachedAttentionOp>(op);
   auto query = cast<RankedTensorType>(root.getQuery().getType());
   AttentionShape shape(query.getDimSize(2), cast<RankedTensorType>(root.getResult().getType()).getDimSize(2));
   auto isOpen = [](nn::CacheFormatAttr format) { return format.isOpen(); };
@@ -71,8 +72,7 @@ bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, c
 LogicalResult CachedAttentionKernel::run() {
   int64_t rows = shape.decodeRows(group, architecture.warpSize);
   int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
-  AffineExpr partials =
-      function.reserve(getAffineConstantExpr(blocks * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
+  AffineExpr partials = function.reserve(number(blocks * rows * (shape.valueFeatures + 2) * 4));
   if (failed(prepare(root.getQuery())) || (root.getRows() && failed(prepare(root.getRows()))))
     return failure();
   if (failed(emitDecode(partials)))
@@ -123,7 +123,7 @@ LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts
   int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(parts)
                                : shape.sharedBytesOfMatrices(architecture, parts, areConverted);
   function.beginLaunch(warps * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = function.sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
+  Value shared = function.sharedMemory(number(bytes));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
@@ -213,10 +213,9 @@ LogicalResult CachedAttentionKernel::pushCall() {
 LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   int64_t rows = shape.decodeRows(group, architecture.warpSize), warps = threadsOfDecode / architecture.warpSize;
   int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
-  AffineExpr grid = getAffineConstantExpr(blocks, b.getContext());
+  AffineExpr grid = number(blocks);
   function.beginLaunch(threadsOfDecode, grid);
-  Value shared =
-      function.sharedMemory(getAffineConstantExpr(warps * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
+  Value shared = function.sharedMemory(number(warps * rows * (shape.valueFeatures + 2) * 4));
   if (failed(pushCall()))
     return failure();
   push(rows);
@@ -245,7 +244,7 @@ LogicalResult CachedAttentionKernel::emitTiles() {
   int64_t tileRows = shape.tileRows(), headsOfTile = std::min(group, tileRows);
   AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(tileRows / headsOfTile);
   function.beginLaunch(threadsOfTile, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = function.sharedMemory(getAffineConstantExpr(shape.sharedBytesOfTile(), b.getContext()));
+  Value shared = function.sharedMemory(number(shape.sharedBytesOfTile()));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);

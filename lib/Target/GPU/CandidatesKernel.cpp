@@ -37,7 +37,8 @@ Emitter makeCandidatesKernel(rt::KernelOp kernel, Operation *root, const Archite
   return std::make_unique<CandidatesKernel>(kernel, cast<nn::CandidatesOp>(root), architecture);
 }
 
-bool hasCandidatesKernel(rt::KernelOp kernel, nn::CandidatesOp root) {
+bool hasCandidatesKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+  auto root = cast<nn::CandidatesOp>(op);
   llvm::SmallDenseSet<Value> stored;
   return MicrokernelEmitter::isReadable(root.getLogits()) && MicrokernelEmitter::isReadable(root.getTemperatures()) &&
          llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(),
@@ -54,7 +55,7 @@ LogicalResult CandidatesKernel::begin(AffineExpr blocks, AffineExpr lists, Affin
   push(cast<RankedTensorType>(root.getTemperatures().getType()).getDimSize(1));
   pushScratch(lists);
   pushScratch(sums);
-  push(function.sharedMemory(getAffineConstantExpr(candidates::sharedBytesOfBlock, b.getContext())));
+  push(function.sharedMemory(number(candidates::sharedBytesOfBlock)));
   return success();
 }
 

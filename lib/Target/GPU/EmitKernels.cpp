@@ -15,7 +15,6 @@
 #include "lib/Target/GPU/TiledLinear.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include <map>
 
 using namespace mlir;
@@ -99,38 +98,51 @@ static std::string whyLoops(rt::KernelOp kernel, nn::LinearOp linear, const Arch
   return "";
 }
 
+namespace {
+/// One row for each op that a kernel is emitted around, but for linears, which have several emitters.
+struct Root {
+  TypeID op;
+  bool (*isTaken)(rt::KernelOp kernel, Operation *root, const Architecture &architecture);
+  Emitter (*make)(rt::KernelOp kernel, Operation *root, const Architecture &architecture);
+  StringLiteral whyNot;
+};
+} // namespace
+
+/// Returns the row of an op; null if there is none.
+static const Root *findRoot(Operation *op) {
+  static constexpr StringLiteral operands =
+      "it has heads or operands that its kernels are not made for, or another op stands behind it";
+  static constexpr StringLiteral others = "another op than elementwise ones is in the same kernel";
+  static const Root table[] = {
+      {TypeID::get<nn::AttentionOp>(), hasAttentionKernel, makeAttentionKernel, operands},
+      {TypeID::get<nn::CachedAttentionOp>(), hasCachedAttentionKernel, makeCachedAttentionKernel, operands},
+      {TypeID::get<nn::CacheAppendOp>(), hasCacheAppendKernel, makeCacheAppendKernel, operands},
+      {TypeID::get<nn::RouteOp>(), hasRouteKernel, makeRouteKernel, others},
+      {TypeID::get<nn::CandidatesOp>(), hasCandidatesKernel, makeCandidatesKernel, others},
+      {TypeID::get<nn::ExpertsOp>(), hasExpertsKernel, makeExpertsKernel, others},
+      {TypeID::get<nn::MatmulOp>(), hasMatmulKernel, makeMatmulKernel,
+       "an op that is not elementwise, or f64, is in the same kernel"},
+  };
+  const Root *found = llvm::find_if(table, [&](const Root &root) { return root.op == op->getName().getTypeID(); });
+  return found == std::end(table) ? nullptr : found;
+}
+
 /// Returns why a kernel runs as the loops of its ops' references; empty if there is an emitter for it.
 static std::string whyLoops(rt::KernelOp kernel, const Architecture &architecture) {
-  Operation *root = rootOf(kernel);
-  auto unless = [](bool isTaken, StringRef why) { return isTaken ? std::string() : why.str(); };
+  Operation *op = rootOf(kernel);
+  if (!op)
+    return findOp(kernel, [](Operation *each) { return isa<nn::QuantizeOp, nn::DequantizeOp>(each); })
+               ? "rows are quantized in it, for which there is no other kernel"
+               : "";
+  if (auto linear = dyn_cast<nn::LinearOp>(op))
+    return whyLoops(kernel, linear, architecture);
+  if (auto experts = dyn_cast<nn::ExpertsOp>(op); experts && experts.getIntermediateFormat())
+    return "rows between its matrices are quantized, and kernels of experts multiply floats "
+           "(--quantize-activations=16 leaves them as they are)";
+  const Root *root = findRoot(op);
   if (!root)
-    return unless(!findOp(kernel, [](Operation *op) { return isa<nn::QuantizeOp, nn::DequantizeOp>(op); }),
-                  "rows are quantized in it, for which there is no other kernel");
-  constexpr StringLiteral operands =
-      "it has heads or operands that its kernels are not made for, or another op stands behind it";
-  return llvm::TypeSwitch<Operation *, std::string>(root)
-      .Case([&](nn::LinearOp op) { return whyLoops(kernel, op, architecture); })
-      .Case([&](nn::AttentionOp op) { return unless(hasAttentionKernel(kernel, op, architecture), operands); })
-      .Case([&](nn::CachedAttentionOp op) {
-        return unless(hasCachedAttentionKernel(kernel, op, architecture), operands);
-      })
-      .Case([&](nn::CacheAppendOp op) { return unless(hasCacheAppendKernel(kernel, op), operands); })
-      .Case([&](nn::RouteOp op) {
-        return unless(hasRouteKernel(kernel, op), "another op than elementwise ones is in the same kernel");
-      })
-      .Case([&](nn::CandidatesOp op) {
-        return unless(hasCandidatesKernel(kernel, op), "another op than elementwise ones is in the same kernel");
-      })
-      .Case([&](nn::ExpertsOp op) {
-        return op.getIntermediateFormat()
-                   ? "rows between its matrices are quantized, and kernels of experts multiply floats "
-                     "(--quantize-activations=16 leaves them as they are)"
-                   : unless(hasExpertsKernel(kernel, op), "another op than elementwise ones is in the same kernel");
-      })
-      .Case([&](nn::MatmulOp op) {
-        return unless(hasMatmulKernel(kernel, op), "an op that is not elementwise, or f64, is in the same kernel");
-      })
-      .Default([&](Operation *) { return "there is no kernel for it"; });
+    return "there is no kernel for it";
+  return root->isTaken(kernel, op, architecture) ? "" : root->whyNot.str();
 }
 
 /// Emits the functions of a linear, for the numbers of rows that it may have.
@@ -152,12 +164,12 @@ static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const 
   tiled.above = hasFewRows ? mostOfFewRows : 0;
   if (input && input->values == QuantizedRows::Values::Integers) {
     const MatrixInstruction *integers = findMatrixInstruction(architecture, MatrixElement::I8);
-    return makeIntegerLinearKernel(kernel, linear, architecture, *integers, *input, tiled)->emit(module, name);
+    return makeIntegerLinearKernel(kernel, linear, architecture, *integers, tiled, *input)->emit(module, name);
   }
   if (input && input->values == QuantizedRows::Values::E2M1) {
     const MatrixInstruction *blocks =
         findMatrixInstruction(architecture, input->hasRowScales ? MatrixElement::NVFP4 : MatrixElement::MXFP4);
-    return makeBlockScaledLinearKernel(kernel, linear, architecture, *blocks, *input, tiled)->emit(module, name);
+    return makeBlockScaledLinearKernel(kernel, linear, architecture, *blocks, tiled, *input)->emit(module, name);
   }
   Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
   if (input)
@@ -188,16 +200,7 @@ LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, 
     return makeRowsKernel(kernel, architecture)->emit(module, name);
   if (auto linear = dyn_cast<nn::LinearOp>(root))
     return emitLinear(kernel, linear, architecture, module, name);
-  using Make = Emitter (*)(rt::KernelOp, Operation *, const Architecture &);
-  Make make = llvm::TypeSwitch<Operation *, Make>(root)
-                  .Case([](nn::MatmulOp) { return makeMatmulKernel; })
-                  .Case([](nn::AttentionOp) { return makeAttentionKernel; })
-                  .Case([](nn::CachedAttentionOp) { return makeCachedAttentionKernel; })
-                  .Case([](nn::CacheAppendOp) { return makeCacheAppendKernel; })
-                  .Case([](nn::RouteOp) { return makeRouteKernel; })
-                  .Case([](nn::ExpertsOp) { return makeExpertsKernel; })
-                  .Case([](nn::CandidatesOp) { return makeCandidatesKernel; });
-  return make(kernel, root, architecture)->emit(module, name);
+  return findRoot(root)->make(kernel, root, architecture)->emit(module, name);
 }
 
 /// Remarks on a linear that tensor copies would read, if its rows had other lengths.

@@ -72,8 +72,7 @@ private:
   }
   Element expertOf(Value token, Value k) { return tensors.integerAt(root.getIndices(), {Index{token}, Index{k}}); }
   /// False for -1, which chooses none. What is outside otherwise makes its token NaN, wherever its row is.
-  Value isExpert(Value index) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, index, constant(-1)); }
-  Value isEqual(Value a, Value b) { return arith::CmpIOp::create(this->b, loc, arith::CmpIPredicate::eq, a, b); }
+  Value isExpert(Value index) { return make<arith::CmpIOp>(arith::CmpIPredicate::ne, index, constant(-1)); }
   Value loadInteger(AffineExpr table, Value index) {
     return memory.load(function.kernelScratch(table), index, b.getI64Type(), 1);
   }
@@ -106,7 +105,8 @@ Emitter makeExpertsKernel(rt::KernelOp kernel, Operation *root, const Architectu
   return std::make_unique<ExpertsKernel>(kernel, op, architecture, matrixInstruction(architecture, precision));
 }
 
-bool hasExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root) {
+bool hasExpertsKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+  auto root = cast<nn::ExpertsOp>(op);
   auto isReadable = [](Value tensor) { return MicrokernelEmitter::isReadable(tensor); };
   Block *body = &kernel.getBody().front();
   auto isArgument = [&](Value weight) {
@@ -121,7 +121,7 @@ bool hasExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root) {
 LogicalResult ExpertsKernel::run() {
   chooseTiles();
   reserveScratch();
-  AffineExpr isMany = getAffineConstantExpr(1, b.getContext()) - isFew;
+  AffineExpr isMany = number(1) - isFew;
   return success(succeeded(emitCount()) && succeeded(emitSort()) && succeeded(emitGateUp(few, isFew)) &&
                  succeeded(emitGateUp(many, isMany)) && succeeded(emitDown(few, isFew)) &&
                  succeeded(emitDown(many, isMany)) && succeeded(emitCombine()));
@@ -146,7 +146,6 @@ void ExpertsKernel::chooseTiles() {
 }
 
 void ExpertsKernel::reserveScratch() {
-  auto number = [&](int64_t value) { return getAffineConstantExpr(value, b.getContext()); };
   // Each expert has at most one tile that is not full, and each pair at most one tile.
   AffineExpr full = isFew * pairs.floorDiv(few.rows) + (number(1) - isFew) * pairs.floorDiv(many.rows);
   AffineExpr areFewer = isAtMost(pairs, experts);
@@ -163,11 +162,11 @@ void ExpertsKernel::reserveScratch() {
 //===-- Rows by expert ------------------------------------------------------------------------------------------===//
 
 Value ExpertsKernel::shuffled(Value integer, int64_t distance) {
-  Value narrow = arith::TruncIOp::create(b, loc, b.getI32Type(), integer);
-  Value other = mlir::gpu::ShuffleOp::create(b, loc, narrow, int32_t(distance), int32_t(architecture.warpSize),
-                                             mlir::gpu::ShuffleMode::XOR)
-                    .getShuffleResult();
-  return arith::ExtSIOp::create(b, loc, b.getI64Type(), other);
+  Value narrow = make<arith::TruncIOp>(b.getI32Type(), integer);
+  Value other =
+      make<mlir::gpu::ShuffleOp>(narrow, int32_t(distance), int32_t(architecture.warpSize), mlir::gpu::ShuffleMode::XOR)
+          .getShuffleResult();
+  return make<arith::ExtSIOp>(b.getI64Type(), other);
 }
 
 Value ExpertsKernel::sumOfLanes(Value integer) {
@@ -177,7 +176,7 @@ Value ExpertsKernel::sumOfLanes(Value integer) {
 }
 
 LogicalResult ExpertsKernel::emitForExperts(function_ref<LogicalResult(Value expert)> body) {
-  AffineExpr warps = getAffineConstantExpr(experts, b.getContext());
+  AffineExpr warps = number(experts);
   function.beginLaunch(threadsOfBlock, warps.ceilDiv(threadsOfBlock / architecture.warpSize));
   topK = function.sizeOf(root.getIndices(), 1);
   Value expert = add(mul(function.block, constant(function.warpsOfBlock)), function.warp);
@@ -196,13 +195,13 @@ LogicalResult ExpertsKernel::emitCount() {
                            Element its = expertOf(div(pair, topK), rem(pair, topK));
                            if (failed(its))
                              return failure();
-                           Value one = arith::ExtUIOp::create(b, loc, b.getI64Type(), isEqual(*its, expert));
+                           Value one = make<arith::ExtUIOp>(b.getI64Type(), equal(*its, expert));
                            return SmallVector<Value>{add(running[0], one)};
                          });
     if (failed(count))
       return failure();
     Value sum = sumOfLanes((*count)[0]);
-    ifThen(isEqual(function.lane, constant(0)), [&] { storeInteger(sum, counts, expert); });
+    ifThen(equal(function.lane, constant(0)), [&] { storeInteger(sum, counts, expert); });
     return success();
   });
 }
@@ -221,7 +220,7 @@ LogicalResult ExpertsKernel::emitSort() {
 }
 
 void ExpertsKernel::listTiles(Value expert, Value firstRow, Value count) {
-  AffineExpr one = getAffineConstantExpr(1, b.getContext());
+  AffineExpr one = number(1);
   Value rows = function.size(isFew * few.rows + (one - isFew) * many.rows);
   auto before = forLoop(function.lane, expert, constant(architecture.warpSize), {constant(0)},
                         [&](Value other, ValueRange running) {
@@ -234,8 +233,8 @@ void ExpertsKernel::listTiles(Value expert, Value firstRow, Value count) {
     storeInteger(add(firstRow, mul(tile, rows)), tileTable, add(entry, constant(1)));
     storeInteger(add(firstRow, count), tileTable, add(entry, constant(2)));
   });
-  Value isLast = isEqual(expert, constant(experts - 1));
-  ifThen(arith::AndIOp::create(b, loc, isLast, isEqual(function.lane, constant(0))),
+  Value isLast = equal(expert, constant(experts - 1));
+  ifThen(make<arith::AndIOp>(isLast, equal(function.lane, constant(0))),
          [&] { storeInteger(add(firstTile, tiles), tileCount, constant(0)); });
 }
 
@@ -250,10 +249,10 @@ LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
       Element its = expertOf(token, k);
       if (failed(its))
         return failure();
-      Value isMine = isEqual(*its, expert);
+      Value isMine = equal(*its, expert);
       if (body && failed(ifThen(isMine, [&] { return body(pair, token, k, running[0]); })))
         return failure();
-      return SmallVector<Value>{add(running[0], arith::ExtUIOp::create(b, loc, b.getI64Type(), isMine))};
+      return SmallVector<Value>{add(running[0], make<arith::ExtUIOp>(b.getI64Type(), isMine))};
     });
   };
   Next counted = forPairs(constant(0), nullptr);
@@ -263,8 +262,8 @@ LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
   Value all = (*counted)[0], before = constant(0);
   for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2) {
     Value other = shuffled(all, distance);
-    Value isLater = isEqual(rem(div(function.lane, constant(distance)), constant(2)), constant(1));
-    before = add(before, arith::SelectOp::create(b, loc, isLater, other, constant(0)));
+    Value isLater = equal(rem(div(function.lane, constant(distance)), constant(2)), constant(1));
+    before = add(before, select(isLater, other, constant(0)));
     all = add(all, other);
   }
   return forPairs(add(firstRow, before), [&](Value pair, Value token, Value k, Value row) -> LogicalResult {
@@ -272,10 +271,9 @@ LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
       Element other = expertOf(token, j);
       if (failed(other))
         return failure();
-      Value isBefore = arith::OrIOp::create(b, loc, less(*other, expert),
-                                            arith::AndIOp::create(b, loc, isEqual(*other, expert), less(j, k)));
-      isBefore = arith::AndIOp::create(b, loc, isBefore, isExpert(*other));
-      return SmallVector<Value>{add(running[0], arith::ExtUIOp::create(b, loc, b.getI64Type(), isBefore))};
+      Value isBefore = make<arith::OrIOp>(less(*other, expert), make<arith::AndIOp>(equal(*other, expert), less(j, k)));
+      isBefore = make<arith::AndIOp>(isBefore, isExpert(*other));
+      return SmallVector<Value>{add(running[0], make<arith::ExtUIOp>(b.getI64Type(), isBefore))};
     });
     if (failed(place))
       return failure();
@@ -364,17 +362,17 @@ LogicalResult ExpertsKernel::storeActivations(const Tile &tile, Value row, Value
   for (int64_t part : {0, 1}) {
     SmallVector<Value> each;
     for (int64_t i = 0; i != features; ++i)
-      each.push_back(vector::ExtractOp::create(b, loc, both, 2 * i + part));
+      each.push_back(make<vector::ExtractOp>(both, 2 * i + part));
     parts[part] = each.front();
     if (features > 1)
-      parts[part] = vector::FromElementsOp::create(b, loc, VectorType::get({features}, b.getF32Type()), each);
+      parts[part] = make<vector::FromElementsOp>(VectorType::get({features}, b.getF32Type()), each);
     if (!root.getGateUpBias())
       continue;
     Element bias = tensors.evaluate(
         root.getGateUpBias(), {Index{tile.expert}, Index{constant(part)}, Index{feature, features > 1}}, features);
     if (failed(bias))
       return failure();
-    parts[part] = arith::AddFOp::create(b, loc, parts[part], *bias);
+    parts[part] = make<arith::AddFOp>(parts[part], *bias);
   }
   memory.store(activate(parts[0], parts[1], features), function.kernelScratch(activations),
                add(mul(row, constant(inner)), feature), matrices.elementType(), features);
@@ -383,15 +381,15 @@ LogicalResult ExpertsKernel::storeActivations(const Tile &tile, Value row, Value
 
 Value ExpertsKernel::activate(Value gate, Value up, int64_t width) {
   if (root.getActivation() == nn::GatedActivation::Silu)
-    return arith::MulFOp::create(b, loc, kernel::emitSilu(b, loc, gate), up);
+    return make<arith::MulFOp>(kernel::emitSilu(b, loc, gate), up);
   auto floats = [&](double value) { return floatConstant(value, b.getF32Type(), width); };
   double limit = root.getLimit().convertToDouble();
-  gate = arith::MinimumFOp::create(b, loc, gate, floats(limit));
-  up = arith::MinimumFOp::create(b, loc, up, floats(limit));
-  up = arith::MaximumFOp::create(b, loc, up, floats(-limit));
-  Value scaled = arith::MulFOp::create(b, loc, gate, floats(root.getAlpha().convertToDouble()));
-  gate = arith::MulFOp::create(b, loc, gate, kernel::emitSigmoid(b, loc, scaled));
-  return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, floats(1.0)), gate);
+  gate = make<arith::MinimumFOp>(gate, floats(limit));
+  up = make<arith::MinimumFOp>(up, floats(limit));
+  up = make<arith::MaximumFOp>(up, floats(-limit));
+  Value scaled = make<arith::MulFOp>(gate, floats(root.getAlpha().convertToDouble()));
+  gate = make<arith::MulFOp>(gate, kernel::emitSigmoid(b, loc, scaled));
+  return make<arith::MulFOp>(make<arith::AddFOp>(up, floats(1.0)), gate);
 }
 
 LogicalResult ExpertsKernel::emitDown(const MatrixTiles &tiles, AffineExpr isUsed) {
@@ -425,12 +423,12 @@ LogicalResult ExpertsKernel::storeRow(const Tile &tile, Value row, Value column,
     Element bias = tensors.evaluate(root.getDownBias(), {Index{tile.expert}, Index{column, true}}, width);
     if (failed(bias))
       return failure();
-    sum = arith::AddFOp::create(b, loc, sum, *bias);
+    sum = make<arith::AddFOp>(sum, *bias);
   }
   Element weight = tensors.evaluate(root.getWeights(), {Index{div(pair, topK)}, Index{rem(pair, topK)}}, 1);
   if (failed(weight))
     return failure();
-  sum = arith::MulFOp::create(b, loc, sum, splat(*weight, width));
+  sum = make<arith::MulFOp>(sum, splat(*weight, width));
   memory.store(sum, function.kernelScratch(results), add(mul(loadInteger(placeOfRow, row), constant(hidden)), column),
                b.getF32Type(), width);
   return success();
@@ -448,18 +446,17 @@ LogicalResult ExpertsKernel::emitCombine() {
   LogicalResult emitted = ifThen(less(token, function.size(tokens)), [&]() -> LogicalResult {
     // An index outside of the experts makes all sums NaN, unless it is -1.
     Value nan = floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1);
-    Next begin = forLoop(
-        constant(0), topK, constant(1), {floatConstant(0.0, f32, 1), constant(0)},
-        [&](Value k, ValueRange running) -> Next {
-          Element expert = expertOf(token, k);
-          if (failed(expert))
-            return failure();
-          Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, *expert, constant(experts));
-          Value isNone = isEqual(*expert, constant(-1));
-          Value isValid = arith::OrIOp::create(b, loc, isInside, isNone);
-          Value one = arith::ExtUIOp::create(b, loc, b.getI64Type(), isExpert(*expert));
-          return SmallVector<Value>{arith::SelectOp::create(b, loc, isValid, running[0], nan), add(running[1], one)};
-        });
+    Next begin = forLoop(constant(0), topK, constant(1), {floatConstant(0.0, f32, 1), constant(0)},
+                         [&](Value k, ValueRange running) -> Next {
+                           Element expert = expertOf(token, k);
+                           if (failed(expert))
+                             return failure();
+                           Value isInside = make<arith::CmpIOp>(arith::CmpIPredicate::ult, *expert, constant(experts));
+                           Value isNone = equal(*expert, constant(-1));
+                           Value isValid = make<arith::OrIOp>(isInside, isNone);
+                           Value one = make<arith::ExtUIOp>(b.getI64Type(), isExpert(*expert));
+                           return SmallVector<Value>{select(isValid, running[0], nan), add(running[1], one)};
+                         });
     if (failed(begin))
       return failure();
     Value first = mul(token, topK);
@@ -468,7 +465,7 @@ LogicalResult ExpertsKernel::emitCombine() {
                          [&](Value k, ValueRange running) -> SmallVector<Value> {
                            Value from = add(mul(add(first, k), constant(hidden)), at.back().base);
                            Value summand = memory.load(function.kernelScratch(results), from, f32, width);
-                           return {arith::AddFOp::create(b, loc, running[0], summand)};
+                           return {make<arith::AddFOp>(running[0], summand)};
                          });
       return sum[0];
     };

@@ -53,9 +53,9 @@ private:
   Value blockInput(Value stored, Value row, Value k, int64_t width);
   /// Returns a value with that of the lane whose number differs in one bit added.
   Value exchange(Value value, int64_t distance);
-  Value elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value word, bool isUpper);
+  Value elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value index, bool isUpper);
   /// Returns four elements of a feature as f32, but for a factor that is returned, too.
-  std::pair<SmallVector<Value>, double> decodeWord(const BlockPanels &panels, Value word);
+  std::pair<SmallVector<Value>, double> decodeWord(const BlockPanels &panels, Value bytes);
 
   nn::LinearOp root;
   LinearResults linear{function, tensors, root};
@@ -85,10 +85,10 @@ Element FewRowsLinearKernel::input(Value row, Value k, int64_t width) {
     return tensors.evaluate(root.getInput(), linear.indicesAt(root.getInput(), row, k), width);
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   Value at = add(mul(row, constant(quantized->paddedDepth())), k), step = row;
-  Value stored = function.kernelScratch(getAffineConstantExpr(0, b.getContext())), values;
+  Value stored = function.kernelScratch(number(0)), values;
   switch (quantized->values) {
   case QuantizedRows::Values::Integers:
-    values = arith::SIToFPOp::create(b, loc, vectorOf(f32, width), memory.load(stored, at, i8, width));
+    values = make<arith::SIToFPOp>(vectorOf(f32, width), memory.load(stored, at, i8, width));
     step = add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
     break;
   case QuantizedRows::Values::E4M3:
@@ -104,7 +104,7 @@ Element FewRowsLinearKernel::input(Value row, Value k, int64_t width) {
   if (quantized->steps() == 0)
     return values;
   Value scale = memory.load(function.kernelScratch(quantized->scalesBegin()), step, f32, 1);
-  return arith::MulFOp::create(b, loc, values, splat(scale, width)).getResult();
+  return make<arith::MulFOp>(values, splat(scale, width)).getResult();
 }
 
 /// Returns elements of E2M1, half of a word of the input or less, by the scale of their block.
@@ -118,23 +118,23 @@ Value FewRowsLinearKernel::blockInput(Value stored, Value row, Value k, int64_t 
   Value byte = add(
       mul(row, constant(quantized->rowBytes())),
       add(mul(div(k, constant(wordFeatures)), constant(wordFeatures / 2)), rem(inWord, constant(wordFeatures / 2))));
-  Value bytes = arith::ExtUIOp::create(b, loc, vectorOf(i32, width), memory.load(stored, byte, i8, width));
+  Value bytes = make<arith::ExtUIOp>(vectorOf(i32, width), memory.load(stored, byte, i8, width));
   // The upper half of a word's features lie in the high bits.
   Value shift = mul(div(inWord, constant(wordFeatures / 2)), constant(4));
-  bytes = arith::ShRUIOp::create(b, loc, bytes, splat(arith::TruncIOp::create(b, loc, i32, shift), width));
+  bytes = make<arith::ShRUIOp>(bytes, splat(make<arith::TruncIOp>(i32, shift), width));
   Value number = add(mul(row, constant(quantized->blocks())), div(k, constant(quantized->block)));
   Value scale = weights.loadScales(format, function.kernelScratch(quantized->blocksBegin()), number, 1);
   // Scales may be as large as an f32.
   double factor = kernel::scaleFactor(format) * kernel::elementFactor(format);
-  Value elements = arith::MulFOp::create(b, loc, weights.decodeFloatElements(format, bytes, width),
-                                         floatConstant(factor, b.getF32Type(), width));
-  return arith::MulFOp::create(b, loc, elements, splat(scale, width));
+  Value elements = make<arith::MulFOp>(weights.decodeFloatElements(format, bytes, width),
+                                       floatConstant(factor, b.getF32Type(), width));
+  return make<arith::MulFOp>(elements, splat(scale, width));
 }
 
 LogicalResult FewRowsLinearKernel::run() {
   AffineExpr rows = linear.rowsOfLinear(), isOne = isAtMost(rows, 1), isFew = isAtMost(rows, mostOfFewRows);
   if (auto known = dyn_cast<AffineConstantExpr>(rows))
-    return emitFunction(known.getValue() == 1 ? 1 : rowsAtATime, getAffineConstantExpr(1, b.getContext()));
+    return emitFunction(known.getValue() == 1 ? 1 : rowsAtATime, number(1));
   return failed(emitFunction(1, isOne)) ? failure() : emitFunction(rowsAtATime, isFew - isOne);
 }
 
@@ -157,15 +157,13 @@ int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
 LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isUsed) {
   static_assert(mostOfFewRows == rowsAtATime);
   int64_t threads = threadsFor(rowCount);
-  function.beginLaunch(
-      threads, getAffineConstantExpr(llvm::divideCeil(linear.features(), blockFeatures), b.getContext()) * isUsed);
+  function.beginLaunch(threads, number(llvm::divideCeil(linear.features(), blockFeatures)) * isUsed);
   firstFeature = mul(function.block, constant(blockFeatures));
   std::optional<BlockPanels> panels = weights.panelsOf(root.getWeight());
   int64_t parts = panels ? function.warpsOfBlock : 1;
-  Value partial = function.sharedMemory(getAffineConstantExpr(parts * rowCount * blockFeatures * 4, b.getContext()));
+  Value partial = function.sharedMemory(number(parts * rowCount * blockFeatures * 4));
   // Rows behind the last one are computed as that one, and not stored.
-  Value last =
-      sub(function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back()), constant(1));
+  Value last = sub(linear.rows(), constant(1));
   SmallVector<Value> rows;
   for (int64_t row = 0; row != rowCount; ++row)
     rows.push_back(rowCount == 1 ? constant(0) : min(constant(row), last));
@@ -179,10 +177,10 @@ LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isU
 }
 
 Value FewRowsLinearKernel::exchange(Value value, int64_t distance) {
-  Value other = mlir::gpu::ShuffleOp::create(b, loc, value, int32_t(distance), int32_t(architecture.warpSize),
-                                             mlir::gpu::ShuffleMode::XOR)
-                    .getShuffleResult();
-  return arith::AddFOp::create(b, loc, value, other);
+  Value other =
+      make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize), mlir::gpu::ShuffleMode::XOR)
+          .getShuffleResult();
+  return make<arith::AddFOp>(value, other);
 }
 
 LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value partial) {
@@ -213,7 +211,7 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
                            return failure();
                          for (auto [row, x] : llvm::enumerate(inputs)) {
                            Value &sum = next[i * rows.size() + row];
-                           sum = math::FmaOp::create(b, loc, *weight, x, sum);
+                           sum = make<math::FmaOp>(*weight, x, sum);
                          }
                        }
                        return next;
@@ -222,10 +220,10 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
     if (failed(sums))
       return failure();
     for (Value &sum : *sums) {
-      sum = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
+      sum = make<vector::ReductionOp>(vector::CombiningKind::ADD, sum);
       sum = function.combineLanes(sum, /*maximum=*/false);
     }
-    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
+    Value isFirst = equal(function.lane, constant(0));
     ifThen(isFirst, [&] {
       for (int64_t i = 0; i != together; ++i)
         for (size_t row = 0; row != rows.size(); ++row)
@@ -238,49 +236,43 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
 
 /// Returns the elements of four features, a word of four k's each, as bytes of i32. `low` has the lower four bits of
 /// two words, null if elements have fewer, `high` those above of all words of the step.
-Value FewRowsLinearKernel::elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value word,
+Value FewRowsLinearKernel::elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value index,
                                           bool isUpper) {
   Type i32 = b.getI32Type();
-  auto number = [&](uint32_t value) -> Value {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), laneFeatures);
-  };
+  auto number = [&](uint32_t value) -> Value { return splat(word(value), laneFeatures); };
   if (panels.elementBits == 8)
     return low;
   auto bytes = [&](int64_t count) { return number(uint32_t((1 << count) - 1) * 0x01010101u); };
   Value elements;
   if (low)
-    elements = arith::AndIOp::create(b, loc, isUpper ? arith::ShRUIOp::create(b, loc, low, number(4)).getResult() : low,
-                                     bytes(4));
+    elements = make<arith::AndIOp>(isUpper ? make<arith::ShRUIOp>(low, number(4)).getResult() : low, bytes(4));
   int64_t highBits = panels.highBits();
   if (highBits == 0)
     return elements;
   int64_t wordsOfLine = 8 / highBits;
-  Value first = arith::TruncIOp::create(b, loc, i32, mul(rem(word, constant(wordsOfLine)), constant(highBits)));
-  Value above = arith::ShRUIOp::create(b, loc, high[isUpper && high.size() > 1], splat(first, laneFeatures));
-  above = arith::AndIOp::create(b, loc, above, bytes(highBits));
+  Value first = make<arith::TruncIOp>(i32, mul(rem(index, constant(wordsOfLine)), constant(highBits)));
+  Value above = make<arith::ShRUIOp>(high[isUpper && high.size() > 1], splat(first, laneFeatures));
+  above = make<arith::AndIOp>(above, bytes(highBits));
   if (!elements)
     return above;
-  above = arith::ShLIOp::create(b, loc, above, number(uint32_t(panels.highBegin())));
-  return arith::OrIOp::create(b, loc, elements, above);
+  above = make<arith::ShLIOp>(above, number(uint32_t(panels.highBegin())));
+  return make<arith::OrIOp>(elements, above);
 }
 
-std::pair<SmallVector<Value>, double> FewRowsLinearKernel::decodeWord(const BlockPanels &panels, Value word) {
+std::pair<SmallVector<Value>, double> FewRowsLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
   Type f32 = b.getF32Type();
-  auto number = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value)));
-  };
   SmallVector<Value> values;
   for (int64_t i = 0; i != wordDepth; ++i) {
-    Value byte = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, number(8 * i)), number(255));
+    Value byte = make<arith::AndIOp>(make<arith::ShRUIOp>(bytes, word(8 * i)), word(255));
     if (panels.floatFormat()) {
       values.push_back(weights.decodeFloatElements(panels, byte, 1));
       continue;
     }
     // The bits of 2^23 + byte: exact, and cheaper than a conversion, which few units of a multiprocessor do.
     constexpr int64_t bits = 0x4b000000;
-    Value shifted = LLVM::BitcastOp::create(b, loc, f32, arith::OrIOp::create(b, loc, byte, number(bits)));
+    Value shifted = make<LLVM::BitcastOp>(f32, make<arith::OrIOp>(byte, word(bits)));
     values.push_back(
-        arith::SubFOp::create(b, loc, shifted, floatConstant(double(1 << 23) + double(panels.integerOffset), f32, 1)));
+        make<arith::SubFOp>(shifted, floatConstant(double(1 << 23) + double(panels.integerOffset), f32, 1)));
   }
   return {values, kernel::elementFactor(panels)};
 }
@@ -315,7 +307,7 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
               i8);
           auto lineAt = [&](Value index) -> Value {
             Value at = memory.at(values, mul(index, constant(wordDepth * BlockPanels::lineRows)), i8);
-            return LLVM::LoadOp::create(b, loc, VectorType::get({laneFeatures}, i32), at, 16);
+            return make<LLVM::LoadOp>(VectorType::get({laneFeatures}, i32), at, 16);
           };
           bool areWhole = panels.elementBits == 8, haveLow = areWhole || panels.lowLines();
           SmallVector<Value> low = {haveLow ? lineAt(line) : Value()}, high;
@@ -347,31 +339,30 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
             SmallVector<SmallVector<Value>> products(rows.size());
             double factor = 1.0;
             for (int64_t feature = 0; feature != laneFeatures; ++feature) {
-              auto [decoded, its] = decodeWord(panels, vector::ExtractOp::create(b, loc, elements, feature));
+              auto [decoded, its] = decodeWord(panels, make<vector::ExtractOp>(elements, feature));
               factor = its;
               for (auto [row, x] : llvm::enumerate(inputs)) {
                 Value sum;
                 for (int64_t i = 0; i != wordDepth; ++i) {
-                  Value each = vector::ExtractOp::create(b, loc, x, i);
-                  sum = sum ? math::FmaOp::create(b, loc, decoded[i], each, sum).getResult()
-                            : arith::MulFOp::create(b, loc, decoded[i], each).getResult();
+                  Value each = make<vector::ExtractOp>(x, i);
+                  sum = sum ? make<math::FmaOp>(decoded[i], each, sum).getResult()
+                            : make<arith::MulFOp>(decoded[i], each).getResult();
                 }
                 products[row].push_back(sum);
               }
             }
             factor *= kernel::scaleFactor(panels);
             for (auto [row, x] : llvm::enumerate(inputs)) {
-              Value product =
-                  vector::FromElementsOp::create(b, loc, VectorType::get({laneFeatures}, f32), products[row]);
+              Value product = make<vector::FromElementsOp>(VectorType::get({laneFeatures}, f32), products[row]);
               Value by = scale;
               if (factor != 1.0)
-                by = by ? arith::MulFOp::create(b, loc, by, floatConstant(factor, f32, laneFeatures)).getResult()
+                by = by ? make<arith::MulFOp>(by, floatConstant(factor, f32, laneFeatures)).getResult()
                         : floatConstant(factor, f32, laneFeatures);
-              next[row] = by ? math::FmaOp::create(b, loc, product, by, next[row]).getResult()
-                             : arith::AddFOp::create(b, loc, next[row], product).getResult();
+              next[row] = by ? make<math::FmaOp>(product, by, next[row]).getResult()
+                             : make<arith::AddFOp>(next[row], product).getResult();
               if (minimum) {
-                Value sum = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, x);
-                next[row] = math::FmaOp::create(b, loc, minimum, splat(sum, laneFeatures), next[row]);
+                Value sum = make<vector::ReductionOp>(vector::CombiningKind::ADD, x);
+                next[row] = make<math::FmaOp>(minimum, splat(sum, laneFeatures), next[row]);
               }
             }
           }
@@ -386,20 +377,20 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
     ofRow =
         memory.load(panel, firstRow, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), laneFeatures);
   Value isFirst = less(rem(function.lane, constant(lanesOfStep / 2)), constant(lanesOfLine));
-  isFirst = arith::AndIOp::create(b, loc, isFirst, less(function.lane, constant(lanesOfStep)));
+  isFirst = make<arith::AndIOp>(isFirst, less(function.lane, constant(lanesOfStep)));
   for (auto [row, sum] : llvm::enumerate(*sums)) {
     SmallVector<Value> ofFeature;
     for (int64_t feature = 0; feature != laneFeatures; ++feature) {
-      Value one = vector::ExtractOp::create(b, loc, sum, feature);
+      Value one = make<vector::ExtractOp>(sum, feature);
       for (int64_t distance = lanesOfLine; distance != lanesOfStep / 2; distance *= 2)
         one = exchange(one, distance);
       for (int64_t distance = lanesOfStep; distance < architecture.warpSize; distance *= 2)
         one = exchange(one, distance);
       ofFeature.push_back(one);
     }
-    Value all = vector::FromElementsOp::create(b, loc, VectorType::get({laneFeatures}, f32), ofFeature);
+    Value all = make<vector::FromElementsOp>(VectorType::get({laneFeatures}, f32), ofFeature);
     if (ofRow)
-      all = arith::MulFOp::create(b, loc, all, ofRow);
+      all = make<arith::MulFOp>(all, ofRow);
     Value at = add(
         mul(add(mul(function.warp, constant(int64_t(rows.size()))), constant(int64_t(row))), constant(blockFeatures)),
         firstRow);
@@ -411,15 +402,15 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
 /// Adds up what warps have, if these split the depth, and stores the results of the block's features.
 LogicalResult FewRowsLinearKernel::storeBlock(int64_t rowCount, int64_t threads, Value partial, bool isSplit) {
   Type f32 = b.getF32Type();
-  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
+  Value rows = linear.rows();
   return forLoop(function.thread, constant(rowCount * blockFeatures), constant(threads), [&](Value number) {
     Value row = div(number, constant(blockFeatures)), feature = add(firstFeature, rem(number, constant(blockFeatures)));
-    Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(feature, constant(linear.features())));
+    Value isInside = make<arith::AndIOp>(less(row, rows), less(feature, constant(linear.features())));
     return ifThen(isInside, [&] {
       Value sum = memory.load(partial, number, f32, 1);
       for (int64_t other = 1; isSplit && other != function.warpsOfBlock; ++other)
-        sum = arith::AddFOp::create(
-            b, loc, sum, memory.load(partial, add(number, constant(other * rowCount * blockFeatures)), f32, 1));
+        sum = make<arith::AddFOp>(
+            sum, memory.load(partial, add(number, constant(other * rowCount * blockFeatures)), f32, 1));
       return linear.storeResults(row, feature, 1, [sum](Value, int64_t) { return sum; });
     });
   });

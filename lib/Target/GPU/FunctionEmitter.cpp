@@ -72,13 +72,13 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   do
     symbol = name + "_" + std::to_string(launches++);
   while (module.lookupSymbol(symbol));
-  operation = mlir::gpu::GPUFuncOp::create(b, loc, symbol, b.getFunctionType(inputs, {}));
+  operation = make<mlir::gpu::GPUFuncOp>(symbol, b.getFunctionType(inputs, {}));
   operation->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   operation.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
   if (!tensorMaps.empty())
     operation->setAttr(tensorMapsAttribute, attributeOf(tensorMaps));
   b.setInsertionPointToEnd(&operation.getBody().front());
-  auto end = mlir::gpu::ReturnOp::create(b, loc);
+  auto end = make<mlir::gpu::ReturnOp>();
   beginFunction(end);
   sharedBytes = getAffineConstantExpr(0, b.getContext());
   scratchBytes = reserved;
@@ -88,9 +88,9 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
     addBuffer(index, operation.getArgument(index));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(code->prologueEnd);
-  auto asI64 = [&](Value index) -> Value { return arith::IndexCastUIOp::create(b, loc, b.getI64Type(), index); };
-  thread = asI64(mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x));
-  block = asI64(mlir::gpu::BlockIdOp::create(b, loc, mlir::gpu::Dimension::x));
+  auto asI64 = [&](Value index) -> Value { return make<arith::IndexCastUIOp>(b.getI64Type(), index); };
+  thread = asI64(make<mlir::gpu::ThreadIdOp>(mlir::gpu::Dimension::x));
+  block = asI64(make<mlir::gpu::BlockIdOp>(mlir::gpu::Dimension::x));
   lane = rem(thread, constant(architecture.warpSize));
   warp = div(thread, constant(architecture.warpSize));
 }
@@ -117,13 +117,12 @@ Value FunctionEmitter::sharedMemory(AffineExpr bytes) {
   if (!module.lookupSymbol(sharedMemoryName)) {
     b.setInsertionPointToStart(module.getBody());
     // Its size is that of the launch; target-gpu-finish-functions gives it the linkage that this needs.
-    LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(byte, 0), /*isConstant=*/false, LLVM::Linkage::Internal,
-                           sharedMemoryName, Attribute(), sharedAlignment, sharedSpace);
+    make<LLVM::GlobalOp>(LLVM::LLVMArrayType::get(byte, 0), /*isConstant=*/false, LLVM::Linkage::Internal,
+                         sharedMemoryName, Attribute(), sharedAlignment, sharedSpace);
   }
   Value offset = size(sharedBytes);
   b.setInsertionPoint(code->prologueEnd);
-  Value base =
-      LLVM::AddressOfOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace), sharedMemoryName);
+  Value base = make<LLVM::AddressOfOp>(LLVM::LLVMPointerType::get(b.getContext(), sharedSpace), sharedMemoryName);
   sharedBytes = sharedBytes + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
   return memory.at(base, offset, byte);
 }
@@ -165,31 +164,30 @@ void FunctionEmitter::callFunction(StringRef callee, ArrayRef<Value> arguments) 
     b.setInsertionPointToStart(module.getBody());
     SmallVector<Type> types(ValueRange(arguments).getTypes());
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
-    declared = LLVM::LLVMFuncOp::create(b, loc, callee, type);
+    declared = make<LLVM::LLVMFuncOp>(callee, type);
   }
-  LLVM::CallOp::create(b, loc, declared, arguments);
+  make<LLVM::CallOp>(declared, arguments);
 }
 
-void FunctionEmitter::emitBlockBarrier() { mlir::gpu::BarrierOp::create(b, loc); }
+void FunctionEmitter::emitBlockBarrier() { make<mlir::gpu::BarrierOp>(); }
 
 void FunctionEmitter::emitWarpBarrier() {
   if (architecture.vendor == Vendor::Nvidia) {
-    Value all = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-1));
-    LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.nvvm.bar.warp.sync"), ValueRange{all});
+    Value all = word(-1);
+    make<LLVM::CallIntrinsicOp>(b.getStringAttr("llvm.nvvm.bar.warp.sync"), ValueRange{all});
     return;
   }
   // A wave runs in lockstep: its memory accesses need an order, its threads none.
-  LLVM::FenceOp::create(b, loc, LLVM::AtomicOrdering::acq_rel, "wavefront");
-  LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.amdgcn.wave.barrier"), ValueRange{});
+  make<LLVM::FenceOp>(LLVM::AtomicOrdering::acq_rel, "wavefront");
+  make<LLVM::CallIntrinsicOp>(b.getStringAttr("llvm.amdgcn.wave.barrier"), ValueRange{});
 }
 
 Value FunctionEmitter::combineLanes(Value value, bool maximum) {
   for (int64_t distance = architecture.warpSize / 2; distance != 0; distance /= 2) {
-    Value other = mlir::gpu::ShuffleOp::create(b, loc, value, int32_t(distance), int32_t(architecture.warpSize),
-                                               mlir::gpu::ShuffleMode::XOR)
+    Value other = make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize),
+                                             mlir::gpu::ShuffleMode::XOR)
                       .getShuffleResult();
-    value = maximum ? arith::MaximumFOp::create(b, loc, value, other).getResult()
-                    : arith::AddFOp::create(b, loc, value, other).getResult();
+    value = maximum ? make<arith::MaximumFOp>(value, other).getResult() : make<arith::AddFOp>(value, other).getResult();
   }
   return value;
 }
@@ -260,8 +258,8 @@ FailureOr<Value> FunctionEmitter::emitReduction(Value count, bool maximum, Type 
     FailureOr<Value> x = element(i, width);
     if (failed(x))
       return failure();
-    return SmallVector<Value>{maximum ? arith::MaximumFOp::create(b, loc, running[0], *x).getResult()
-                                      : arith::AddFOp::create(b, loc, running[0], *x).getResult()};
+    return SmallVector<Value>{maximum ? make<arith::MaximumFOp>(running[0], *x).getResult()
+                                      : make<arith::AddFOp>(running[0], *x).getResult()};
   };
   Next sum = alone([&] {
     Value first = together ? mul(lane, constant(width)) : constant(0);
@@ -275,8 +273,7 @@ FailureOr<Value> FunctionEmitter::emitReduction(Value count, bool maximum, Type 
     return failure();
   Value ofLane = (*sum)[0];
   if (width > 1)
-    ofLane = vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD,
-                                         ofLane);
+    ofLane = make<vector::ReductionOp>(maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, ofLane);
   if (!together)
     return ofLane;
   Value result = combineLanes(ofLane, maximum);

@@ -22,6 +22,7 @@ using kernel::LoopEmitter;
 using kernel::MemoryEmitter;
 using kernel::PanelEmitter;
 using kernel::RowEmitter;
+using kernel::RowGuard;
 using kernel::RowScope;
 using kernel::Storage;
 using kernel::TensorEmitter;

@@ -26,7 +26,7 @@ namespace intarsia::gpu {
 
 namespace {
 constexpr int64_t stepDepth = BlockPanels::stepDepth, stepsOfTile = QuantizedRows::tileDepth / stepDepth;
-constexpr int64_t chunkBytes = 16, chunksOfTile = QuantizedRows::tileDepth / chunkBytes;
+constexpr int64_t chunksOfTile = QuantizedRows::tileDepth / chunkBytes;
 /// Bytes of a word of panels, and of a scale in shared memory.
 constexpr int64_t wordBytes = 4, scaleBytes = 4;
 /// The bits of 1.5 * 2^23. Units are its last bit: integers below 2^22 that are added to the bits are added to the
@@ -37,9 +37,8 @@ constexpr double shiftValue = 12582912.0;
 class IntegerLinearKernel final : public TiledLinear {
 public:
   IntegerLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
-                      const MatrixInstruction &instruction, const QuantizedRows &input, RowRange range)
-      : TiledLinear(kernel, root, architecture, instruction, range), input(input),
-        panels(*weights.panelsOf(root.getWeight())),
+                      const MatrixInstruction &instruction, RowRange range, const QuantizedRows &input)
+      : TiledLinear(kernel, root, architecture, instruction, range, &input), panels(*panelTiles.panels),
         half(findMatrixInstruction(architecture, MatrixElement::I8, stepDepth / 2)) {
     areHalves = panels.block == stepDepth / 2;
     areTiles = panels.block % QuantizedRows::tileDepth == 0 && !panels.hasMinima &&
@@ -48,14 +47,12 @@ public:
   }
 
 private:
+  using Unit = PanelTiles::Unit;
+
   MatrixTiles tilesFor(TileSize size) const override;
-  FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
-                                             TileRange range) override;
-  AffineExpr scratchBegin() override { return input.bytes(); }
-  int64_t multipliedDepth() override { return input.paddedDepth(); }
 
   // From memory to a stage.
-  Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn);
+  Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn) override;
   void loadInputScales(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded);
   void storeWeight(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value stage);
   /// Returns the elements of a word as integers with signs.
@@ -73,23 +70,16 @@ private:
   SmallVector<Value> ofColumns(Value floats, Value firstColumn);
   /// Adds to the sums of a fragment products by rows and columns, times integers if there are some.
   void addScaled(ArrayRef<Value> integers, ArrayRef<Value> rows, ArrayRef<Value> columns, MutableArrayRef<Value> sums);
-  bool isMma() const { return instruction.family == MatrixFamily::Mma; }
-  Value at(Value pointer, int64_t bytes) { return memory.at(pointer, constant(bytes), b.getI8Type()); }
 
-  // Offsets in a stage.
-  static int64_t weightBegin(const MatrixTiles &tiles) { return tiles.rows * QuantizedRows::tileDepth; }
-  static int64_t inputScales(const MatrixTiles &tiles) {
-    return (tiles.rows + tiles.columns) * QuantizedRows::tileDepth;
-  }
+  // Offsets in a stage behind those of the input's scales.
   static int64_t weightScales(const MatrixTiles &tiles) {
-    return inputScales(tiles) + scaleBytes * stepsOfTile * tiles.rows;
+    return scalesBegin(tiles) + scaleBytes * stepsOfTile * tiles.rows;
   }
   int64_t inputSums(const MatrixTiles &tiles) const {
-    return weightScales(tiles) + scaleBytes * stepsOfTile * blocksOfUnit(panels) * tiles.columns;
+    return weightScales(tiles) + scaleBytes * stepsOfTile * panelTiles.blocksOfUnit() * tiles.columns;
   }
   int64_t minima(const MatrixTiles &tiles) const { return inputSums(tiles) + scaleBytes * stepsOfTile * tiles.rows; }
 
-  QuantizedRows input;
   BlockPanels panels;
   const MatrixInstruction *half; ///< that multiplies half of a step; null if there is none
   bool areHalves;                ///< halves of a step have scales of their own
@@ -98,79 +88,45 @@ private:
 } // namespace
 
 Emitter makeIntegerLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture,
-                                const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows) {
-  return std::make_unique<IntegerLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, input,
-                                               rows);
+                                const MatrixInstruction &instruction, RowRange rows, const QuantizedRows &input) {
+  return std::make_unique<IntegerLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, rows,
+                                               input);
 }
 
 MatrixTiles IntegerLinearKernel::tilesFor(TileSize size) const {
   // A lane has 64 sums of a large tile in f32 beside those in i32. Stages: at least two blocks of the small tile fit in
   // the shared memory of a multiprocessor.
-  int64_t stages = architecture.vendor == Vendor::Amd ? 2 : 3;
-  MatrixTiles tiles = {64, 64, 32, 32, chunksOfTile, stages};
-  if (size == TileSize::Least)
-    tiles = {fragmentRows, 64, fragmentRows, 16, chunksOfTile, stages};
-  else if (size == TileSize::Large)
-    tiles = {128, 128, 64, architecture.warpSize == 64 ? 64 : 32, chunksOfTile, stages};
-  // A tile has twice the elements of one of floats.
-  tiles.loadsAhead = size == TileSize::Large ? 1 : loadsOfFewRows / 2;
+  MatrixTiles tiles = quantizedTiles(size, chunksOfTile, architecture.warpSize == 64 ? 64 : 32, /*shorter=*/2);
   tiles.scaleBytes = (panels.hasMinima ? minima(tiles) + scaleBytes * stepsOfTile * tiles.columns : inputSums(tiles)) -
-                     inputScales(tiles);
+                     scalesBegin(tiles);
   return tiles;
-}
-
-FailureOr<SmallVector<Value>> IntegerLinearKernel::multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow,
-                                                                Value firstColumn, TileRange range) {
-  Factor left;
-  left.rows = rows;
-  left.isRagged = true;
-  Value values = function.kernelScratch(number(0));
-  left.address = [this, values](Value row) {
-    return memory.at(values, mul(row, constant(input.paddedDepth())), b.getI8Type());
-  };
-  return matrices.multiply(tiles, left, weightFactor(tiles, rows, firstRow, firstColumn), firstRow, firstColumn,
-                           constant(input.paddedDepth()), range);
 }
 
 //===-- From memory to a stage ----------------------------------------------------------------------------------===//
 
 Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn) {
-  SmallVector<Unit> weights = unitsOfWeight(tiles, panels, firstColumn);
-  SmallVector<Unit> inputs = unitsOf(tiles, tiles.rows, firstRow, rows);
-  Factor factor;
-  factor.rows = constant(linear.features());
-  factor.load = [this, weights, inputs](Value k) {
-    SmallVector<Value> loaded;
-    for (const Unit &unit : weights)
-      loadUnit(panels, unit, k, loaded);
-    for (const Unit &unit : inputs)
-      loadInputScales(unit, k, loaded);
-    return loaded;
+  SmallVector<Unit> weights = panelTiles.unitsOfWeight(tiles, firstColumn);
+  PanelTiles::Beside scales = {panelTiles.unitsOf(tiles, tiles.rows, firstRow, rows), 1 + size_t(panels.hasMinima),
+                               nullptr, nullptr};
+  scales.load = [this](const Unit &unit, Value k, SmallVectorImpl<Value> &loaded) { loadInputScales(unit, k, loaded); };
+  scales.store = [this, tiles](const Unit &unit, ArrayRef<Value> loaded, Value stage) {
+    Value number = add(mul(unit.step, constant(tiles.rows)), unit.row);
+    memory.store(loaded[0], at(stage, scalesBegin(tiles)), number, b.getF32Type(), 1);
+    if (panels.hasMinima)
+      memory.store(loaded[1], at(stage, inputSums(tiles)), number, b.getF32Type(), 1);
   };
-  factor.store = [this, tiles, weights, inputs](ArrayRef<Value> loaded, Value stage) {
-    size_t ofInput = 1 + size_t(panels.hasMinima);
-    size_t ofWeight = (loaded.size() - inputs.size() * ofInput) / weights.size();
-    for (const Unit &unit : weights) {
-      storeWeight(tiles, unit, loaded.take_front(ofWeight), stage);
-      loaded = loaded.drop_front(ofWeight);
-    }
-    for (const Unit &unit : inputs) {
-      Value number = add(mul(unit.step, constant(tiles.rows)), unit.row);
-      memory.store(loaded[0], at(stage, inputScales(tiles)), number, b.getF32Type(), 1);
-      if (panels.hasMinima)
-        memory.store(loaded[1], at(stage, inputSums(tiles)), number, b.getF32Type(), 1);
-      loaded = loaded.drop_front(ofInput);
-    }
+  auto store = [this, tiles](const Unit &unit, ArrayRef<Value> loaded, Value stage) {
+    storeWeight(tiles, unit, loaded, stage);
   };
-  return factor;
+  return panelTiles.factor(weights, store, scales);
 }
 
 void IntegerLinearKernel::loadInputScales(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded) {
   Value step = add(div(k, constant(stepDepth)), unit.step);
-  Value number = add(mul(unit.ofMatrix, constant(input.steps())), step);
-  loaded.push_back(memory.load(function.kernelScratch(input.scalesBegin()), number, b.getF32Type(), 1));
+  Value number = add(mul(unit.ofMatrix, constant(input->steps())), step);
+  loaded.push_back(memory.load(function.kernelScratch(input->scalesBegin()), number, b.getF32Type(), 1));
   if (panels.hasMinima)
-    loaded.push_back(memory.load(function.kernelScratch(input.sumsBegin()), number, b.getF32Type(), 1));
+    loaded.push_back(memory.load(function.kernelScratch(input->sumsBegin()), number, b.getF32Type(), 1));
 }
 
 void IntegerLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value stage) {
@@ -178,16 +134,16 @@ void IntegerLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &unit
   for (int64_t chunk = 0; chunk != matrices.chunksOfStep(); ++chunk) {
     SmallVector<Value> words;
     for (int64_t i = 0; i != wordsOfChunk; ++i)
-      words.push_back(decodeWord(unpackWord(panels, loaded, chunk * wordsOfChunk + i)));
-    Value bytes = vector::FromElementsOp::create(b, loc, VectorType::get({wordsOfChunk}, b.getI32Type()), words);
+      words.push_back(decodeWord(panelTiles.unpackWord(loaded, chunk * wordsOfChunk + i)));
+    Value bytes = make<vector::FromElementsOp>(VectorType::get({wordsOfChunk}, b.getI32Type()), words);
     Value ofRow = add(mul(unit.step, constant(matrices.chunksOfStep())), constant(chunk));
-    LLVM::StoreOp::create(b, loc, bytes, chunkPointer(tiles, at(stage, weightBegin(tiles)), unit.row, ofRow),
-                          chunkBytes);
+    make<LLVM::StoreOp>(bytes, panelTiles.chunkPointer(tiles, at(stage, weightBegin(tiles)), unit.row, ofRow),
+                        chunkBytes);
   }
   double factor = kernel::scaleFactor(panels) * (panels.isE2M1 ? 0.5 : 1.0);
-  for (int64_t block = 0; block != blocksOfUnit(panels); ++block) {
-    auto [scale, minimum] = scalesOfUnit(panels, unit, loaded, block, factor);
-    Value slot = add(mul(unit.step, constant(blocksOfUnit(panels))), constant(block));
+  for (int64_t block = 0; block != panelTiles.blocksOfUnit(); ++block) {
+    auto [scale, minimum] = panelTiles.scalesOfUnit(unit, loaded, block, factor);
+    Value slot = add(mul(unit.step, constant(panelTiles.blocksOfUnit())), constant(block));
     Value number = add(mul(slot, constant(tiles.columns)), unit.row);
     memory.store(scale, at(stage, weightScales(tiles)), number, b.getF32Type(), 1);
     if (minimum)
@@ -197,9 +153,9 @@ void IntegerLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &unit
 
 /// Decodes the four bytes of a word at once: what is added or subtracted stays inside of each.
 Value IntegerLinearKernel::decodeWord(Value bytes) {
-  auto both = [&](Value a, Value other) -> Value { return arith::AndIOp::create(b, loc, a, other); };
-  auto sum = [&](Value a, Value other) -> Value { return arith::AddIOp::create(b, loc, a, other); };
-  auto shifted = [&](Value a, int64_t by) -> Value { return arith::ShRUIOp::create(b, loc, a, word(by)); };
+  auto both = [&](Value a, Value other) -> Value { return make<arith::AndIOp>(a, other); };
+  auto sum = [&](Value a, Value other) -> Value { return make<arith::AddIOp>(a, other); };
+  auto shifted = [&](Value a, int64_t by) -> Value { return make<arith::ShRUIOp>(a, word(by)); };
   Value signs = bytesOf(0x80), offset;
   if (panels.isE2M1) {
     // Bits efm of a magnitude mean 0 … 3 and, with e, (2 + m) << (1 + f); twice the value: 0 1 2 3 4 6 8 12.
@@ -209,15 +165,15 @@ Value IntegerLinearKernel::decodeWord(Value bytes) {
     Value value = sum(sum(magnitude, em), sum(twice, twice));
     // 128 plus or minus the value: minus where the sign is set.
     Value isNegative = both(shifted(bytes, 3), bytesOf(1));
-    Value mask = arith::MulIOp::create(b, loc, isNegative, word(0xff)), negated = both(value, mask);
-    offset = arith::SubIOp::create(b, loc, sum(signs, value), sum(negated, negated));
+    Value mask = make<arith::MulIOp>(isNegative, word(0xff)), negated = both(value, mask);
+    offset = make<arith::SubIOp>(sum(signs, value), sum(negated, negated));
   } else if (panels.elementBits == 8 && panels.integerOffset == 128) {
     offset = bytes;
   } else {
     assert((panels.elementBits < 8 || panels.integerOffset == 0) && "integers fit in 8 bits with a sign");
-    offset = arith::SubIOp::create(b, loc, arith::OrIOp::create(b, loc, bytes, signs), bytesOf(panels.integerOffset));
+    offset = make<arith::SubIOp>(make<arith::OrIOp>(bytes, signs), bytesOf(panels.integerOffset));
   }
-  return arith::XOrIOp::create(b, loc, offset, signs);
+  return make<arith::XOrIOp>(offset, signs);
 }
 
 //===-- From a stage to sums ------------------------------------------------------------------------------------===//
@@ -234,7 +190,7 @@ SmallVector<Value> IntegerLinearKernel::loadIntegers(const MatrixTiles &tiles, V
     Value chunk = matrices.swizzled(row, add(constant(step * matrices.chunksOfStep()), inStep), tiles.chunks);
     Value position =
         add(mul(add(mul(row, constant(tiles.chunks)), chunk), constant(chunkBytes)), rem(byte, constant(chunkBytes)));
-    return LLVM::LoadOp::create(b, loc, type, memory.at(ofFragment, position, b.getI8Type()), bytes);
+    return make<LLVM::LoadOp>(type, memory.at(ofFragment, position, b.getI8Type()), bytes);
   };
   auto halves = [&](int64_t words, Value byte) {
     SmallVector<Value> values;
@@ -268,9 +224,7 @@ Value IntegerLinearKernel::callMatrix(const MatrixInstruction &of, ArrayRef<Valu
   Type result = isMma() ? LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getI32Type()))
                         : sums[0].getType();
   Type i1 = b.getI1Type();
-  auto flag = [&](bool value) -> Value {
-    return arith::ConstantOp::create(b, loc, b.getIntegerAttr(i1, value ? 1 : 0));
-  };
+  auto flag = [&](bool value) -> Value { return make<arith::ConstantOp>(b.getIntegerAttr(i1, value ? 1 : 0)); };
   if (of.family == MatrixFamily::Mfma)
     arguments.append(3, word(0));
   else if (!isMma()) // Both factors have signs, and sums wrap.
@@ -289,15 +243,14 @@ void IntegerLinearKernel::multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value>
       Value product = callMatrix(isWhole ? instruction : *half, left.slice(2 * first, isWhole ? 4 : 2),
                                  right.slice(2 * size_t(columns) + first, isWhole ? 2 : 1), four);
       for (auto [i, sum] : llvm::enumerate(four))
-        sum = LLVM::ExtractValueOp::create(b, loc, product, int64_t(i));
+        sum = make<LLVM::ExtractValueOp>(product, int64_t(i));
     }
     return;
   }
   if (!isWhole && left.size() == 1) {
     // Instructions of CDNA 3 take whole steps: lanes with the other half of one factor have zeros.
-    Value isPart = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
-                                         div(function.lane, constant(2 * fragmentRows)), constant(part));
-    Value masked = arith::SelectOp::create(b, loc, isPart, right[0], constant(0));
+    Value isPart = equal(div(function.lane, constant(2 * fragmentRows)), constant(part));
+    Value masked = select(isPart, right[0], constant(0));
     sums[0] = callMatrix(instruction, left[0], masked, sums[0]);
     return;
   }
@@ -320,7 +273,7 @@ SmallVector<Value> IntegerLinearKernel::ofRows(Value floats, Value firstRow) {
   SmallVector<Value> each;
   for (int64_t i = 0; i != ofLane; ++i)
     each.push_back(load(add(group, constant(2 * i)), 1));
-  return {vector::FromElementsOp::create(b, loc, VectorType::get({ofLane}, f32), each)};
+  return {make<vector::FromElementsOp>(VectorType::get({ofLane}, f32), each)};
 }
 
 SmallVector<Value> IntegerLinearKernel::ofColumns(Value floats, Value firstColumn) {
@@ -345,13 +298,12 @@ void IntegerLinearKernel::addScaled(ArrayRef<Value> integers, ArrayRef<Value> ro
     if (!integers.empty()) {
       Value product;
       if (isMma())
-        product = arith::SubFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, integers[i]),
-                                        floatConstant(shiftValue, f32, 1));
+        product = make<arith::SubFOp>(make<arith::BitcastOp>(f32, integers[i]), floatConstant(shiftValue, f32, 1));
       else
-        product = arith::SIToFPOp::create(b, loc, sum.getType(), integers[i]);
-      row = arith::MulFOp::create(b, loc, product, row);
+        product = make<arith::SIToFPOp>(sum.getType(), integers[i]);
+      row = make<arith::MulFOp>(product, row);
     }
-    sum = math::FmaOp::create(b, loc, row, column, sum);
+    sum = make<math::FmaOp>(row, column, sum);
   }
 }
 
@@ -374,7 +326,7 @@ void IntegerLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, S
     Fragments rowScales;
     for (int64_t i = 0; i != rows; ++i) {
       load(lefts, matrices.rowOfFragment(tiles, i), 0, /*isRight=*/false);
-      rowScales.push_back(ofRows(floats(inputScales(tiles), first * tiles.rows), matrices.rowOfFragment(tiles, i)));
+      rowScales.push_back(ofRows(floats(scalesBegin(tiles), first * tiles.rows), matrices.rowOfFragment(tiles, i)));
     }
     for (int64_t j = 0; j != columns; ++j)
       load(rights, matrices.columnOfFragment(tiles, j), weightBegin(tiles), /*isRight=*/true);
@@ -382,9 +334,9 @@ void IntegerLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, S
       return MutableArrayRef(sums).slice(size_t((i * columns + j) * matrices.valuesOfTile()),
                                          size_t(matrices.valuesOfTile()));
     };
-    for (int64_t slot = 0; slot != blocksOfUnit(panels); ++slot)
+    for (int64_t slot = 0; slot != panelTiles.blocksOfUnit(); ++slot)
       for (int64_t j = 0; j != columns; ++j) {
-        int64_t number = (first * blocksOfUnit(panels) + slot) * tiles.columns;
+        int64_t number = (first * panelTiles.blocksOfUnit() + slot) * tiles.columns;
         SmallVector<Value> scales = ofColumns(floats(weightScales(tiles), number), matrices.columnOfFragment(tiles, j));
         for (int64_t i = 0; i != rows; ++i) {
           SmallVector<Value> integers(size_t(matrices.valuesOfTile()), zero);

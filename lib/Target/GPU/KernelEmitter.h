@@ -26,6 +26,8 @@ protected:
   /// Emits all functions of the kernel by beginLaunch() and endLaunch().
   virtual mlir::LogicalResult run() = 0;
 
+  mlir::AffineExpr number(int64_t value) { return mlir::getAffineConstantExpr(value, b.getContext()); }
+
   const Architecture &architecture;
   rt::KernelOp kernel;
   FunctionEmitter function;

@@ -36,10 +36,10 @@ Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const
                                const MatrixInstruction &instruction, RowRange rows, const QuantizedRows *input);
 /// `input` says where the launch before has the input in E2M1, with scales of blocks.
 Emitter makeBlockScaledLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                                    const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);
+                                    const MatrixInstruction &instruction, RowRange rows, const QuantizedRows &input);
 /// `input` says where the launch before has the input as integers.
 Emitter makeIntegerLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                                const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);
+                                const MatrixInstruction &instruction, RowRange rows, const QuantizedRows &input);
 /// `input` is null if the input is not quantized.
 Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                 const QuantizedRows *input);
@@ -53,13 +53,13 @@ Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const Archit
 Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 // True if these emitters can compile a kernel; the others are left to emitGeneralKernel().
-bool hasAttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture);
-bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture);
-bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root);
-bool hasMatmulKernel(rt::KernelOp kernel, nn::MatmulOp root);
-bool hasRouteKernel(rt::KernelOp kernel, nn::RouteOp root);
-bool hasExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root);
-bool hasCandidatesKernel(rt::KernelOp kernel, nn::CandidatesOp root);
+bool hasAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+bool hasCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+bool hasCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+bool hasMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+bool hasRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+bool hasExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+bool hasCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 
 /// Emits a kernel of any ops, one launch for each loop nest of their references, in f32. Temporaries are in the
 /// launch's scratch.

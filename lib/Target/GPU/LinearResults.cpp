@@ -30,7 +30,7 @@ LogicalResult LinearResults::storeResults(Value row, Value column, int64_t width
     if (!root.getBias())
       return sum;
     Element bias = tensors.evaluate(root.getBias(), {Index{at.back().base, true}}, count);
-    return failed(bias) ? bias : Element(arith::AddFOp::create(b, loc, sum, *bias).getResult());
+    return failed(bias) ? bias : Element(make<arith::AddFOp>(sum, *bias).getResult());
   };
   LogicalResult stored = success();
   for (unsigned output = 0; succeeded(stored) && output != function.outputs.size(); ++output) {

@@ -40,6 +40,7 @@ public:
   mlir::AffineExpr rowsOfLinear() {
     return function.productExpression(mlir::ArrayRef(function.sizes.of(root.getResult())).drop_back());
   }
+  mlir::Value rows() { return function.size(rowsOfLinear()); }
 
   /// Returns the indices of an element, or of neighbouring ones, of a row of a tensor.
   Indices indicesAt(mlir::Value tensor, mlir::Value row, mlir::Value last);

@@ -22,8 +22,6 @@ public:
                const MatrixInstruction &instruction)
       : KernelEmitter(kernel, architecture), root(root), instruction(instruction) {}
 
-  static bool takes(rt::KernelOp kernel, nn::MatmulOp root);
-
 private:
   LogicalResult run() override;
   Factor factorOf(Value matrix, bool isTransposed, Value rows, ArrayRef<Value> batch);
@@ -45,9 +43,7 @@ Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const Architectur
   return std::make_unique<MatmulKernel>(kernel, op, architecture, instruction);
 }
 
-bool hasMatmulKernel(rt::KernelOp kernel, nn::MatmulOp root) { return MatmulKernel::takes(kernel, root); }
-
-bool MatmulKernel::takes(rt::KernelOp kernel, nn::MatmulOp root) {
+bool hasMatmulKernel(rt::KernelOp kernel, Operation *root, const Architecture &) {
   SymbolicSizes sizes(kernel);
   auto isF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
   WalkResult walked = kernel.getBody().walk([&](Operation *op) {
@@ -56,7 +52,7 @@ bool MatmulKernel::takes(rt::KernelOp kernel, nn::MatmulOp root) {
   });
   return !walked.wasInterrupted() &&
          llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(), [&](Value result) {
-           return sizes.of(kernel::KernelBody::stripReshapes(result)) == sizes.of(root.getResult());
+           return sizes.of(kernel::KernelBody::stripReshapes(result)) == sizes.of(root->getResult(0));
          });
 }
 

@@ -16,10 +16,6 @@ using namespace mlir;
 
 namespace intarsia::gpu {
 
-namespace {
-constexpr int64_t chunkBytes = 16;
-} // namespace
-
 struct MatrixEmitter::Copy {
   const Factor *factor;
   int64_t chunks;               ///< of a row of the tile
@@ -85,8 +81,8 @@ int64_t MatrixEmitter::sharedBytesOf(const MatrixTiles &tiles) const {
 }
 
 Value MatrixEmitter::callIntrinsic(StringRef name, Type result, ValueRange arguments) {
-  auto call = result ? LLVM::CallIntrinsicOp::create(b, loc, result, b.getStringAttr(name), arguments)
-                     : LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr(name), arguments);
+  auto call = result ? make<LLVM::CallIntrinsicOp>(result, b.getStringAttr(name), arguments)
+                     : make<LLVM::CallIntrinsicOp>(b.getStringAttr(name), arguments);
   return result ? call.getResult(0) : Value();
 }
 
@@ -94,7 +90,7 @@ Value MatrixEmitter::swizzled(Value row, Value chunk, int64_t chunks) {
   // Eight rows have it in different banks. Rows of 128 bytes begin in the same bank; of two rows of 64 bytes the second
   // begins in the middle bank.
   Value key = chunks >= 8 ? rem(row, constant(8)) : rem(div(row, constant(8 / chunks)), constant(chunks));
-  return arith::XOrIOp::create(b, loc, chunk, key);
+  return make<arith::XOrIOp>(chunk, key);
 }
 
 //===-- From global to shared memory ----------------------------------------------------------------------------===//
@@ -137,10 +133,8 @@ void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, Value dept
       }
       Value isInside = less(add(k, mul(copy.chunk, constant(chunkElements()))), depth);
       Type i32 = b.getI32Type();
-      auto number = [&](int64_t value) -> Value {
-        return arith::ConstantOp::create(b, loc, b.getIntegerAttr(i32, value));
-      };
-      Value bytes = arith::SelectOp::create(b, loc, isInside, number(chunkBytes), number(0));
+      auto number = [&](int64_t value) -> Value { return make<arith::ConstantOp>(b.getIntegerAttr(i32, value)); };
+      Value bytes = select(isInside, number(chunkBytes), number(0));
       callIntrinsic("llvm.nvvm.cp.async.cg.shared.global.16.s", nullptr, {to, from, bytes});
     }
   };
@@ -164,7 +158,7 @@ Element MatrixEmitter::loadChunk(const Factor &factor, Value row, Value first, V
         return failure();
       each.push_back(*one);
     }
-    return vector::FromElementsOp::create(b, loc, cast<VectorType>(wide), each).getResult();
+    return make<vector::FromElementsOp>(cast<VectorType>(wide), each).getResult();
   };
   auto whole = [&] { return factor.elements(row, first, width); };
   std::optional<int64_t> known = getConstantIntValue(depth);
@@ -186,11 +180,9 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
   for (Value address : copy.addresses) {
     auto load = [&]() -> Element {
       Value from = offsetElements(address, k);
-      return LLVM::LoadOp::create(b, loc, carried, from, chunkBytes).getResult();
+      return make<LLVM::LoadOp>(carried, from, chunkBytes).getResult();
     };
-    auto none = [&]() -> Element {
-      return arith::ConstantOp::create(b, loc, carried, b.getZeroAttr(carried)).getResult();
-    };
+    auto none = [&]() -> Element { return make<arith::ConstantOp>(carried, b.getZeroAttr(carried)).getResult(); };
     chunks.push_back(*(areTilesWhole ? load() : tensors.choose(less(first, depth), carried, load, none)));
   }
   if (!chunks.empty())
@@ -202,8 +194,8 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
       return failure();
     Value chunk = *elements;
     if (stored != chunk.getType())
-      chunk = arith::TruncFOp::create(b, loc, stored, chunk);
-    chunks.push_back(carried == stored ? chunk : arith::BitcastOp::create(b, loc, carried, chunk).getResult());
+      chunk = make<arith::TruncFOp>(stored, chunk);
+    chunks.push_back(carried == stored ? chunk : make<arith::BitcastOp>(carried, chunk).getResult());
   }
   return chunks;
 }
@@ -211,7 +203,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
 void MatrixEmitter::storeTile(const Copy &copy, ArrayRef<Value> chunks, Value stage) {
   auto storeAll = [&] {
     for (auto [chunk, target] : llvm::zip_equal(chunks, copy.targets))
-      LLVM::StoreOp::create(b, loc, chunk, memory.at(copy.shared, add(stage, target), b.getI8Type()), chunkBytes);
+      make<LLVM::StoreOp>(chunk, memory.at(copy.shared, add(stage, target), b.getI8Type()), chunkBytes);
   };
   if (copy.isActive)
     ifThen(copy.isActive, storeAll);
@@ -251,7 +243,7 @@ SmallVector<Value> MatrixEmitter::loadRowsOfLane(const MatrixTiles &tiles, Value
     Value address = addressOf(haveOneAddress ? first : add(first, constant(offset)));
     int64_t behind = haveOneAddress ? row + offset : row;
     address = memory.at(address, constant(behind * tiles.chunks * chunkBytes), b.getI8Type());
-    rows.push_back(LLVM::LoadOp::create(b, loc, vectorOf(elementType(), chunkElements()), address, chunkBytes));
+    rows.push_back(make<LLVM::LoadOp>(vectorOf(elementType(), chunkElements()), address, chunkBytes));
   }
   return rows;
 }
@@ -284,7 +276,7 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
   if (multipliesFloats8(instruction))
     vector = instruction.family == MatrixFamily::Mfma ? vectorOf(b.getI64Type(), chunkBytes / 8)
                                                       : vectorOf(b.getI32Type(), chunkBytes / 4);
-  auto load = [&](Value chunk) -> Value { return LLVM::LoadOp::create(b, loc, vector, address(chunk), chunkBytes); };
+  auto load = [&](Value chunk) -> Value { return make<LLVM::LoadOp>(vector, address(chunk), chunkBytes); };
   switch (instruction.family) {
   case MatrixFamily::Mma: {
     SmallVector<Type> words(4, b.getI32Type());
@@ -293,13 +285,13 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
                                  address(add(laneChunk, constant(firstChunk))));
     SmallVector<Value> registers;
     for (int64_t i = 0; i != 4; ++i) {
-      Value word = LLVM::ExtractValueOp::create(b, loc, loaded, i);
+      Value word = make<LLVM::ExtractValueOp>(loaded, i);
       if (instruction.element == MatrixElement::F16)
-        word = LLVM::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), 2), word);
+        word = make<LLVM::BitcastOp>(vectorOf(b.getF16Type(), 2), word);
       // The instruction itself would cut off what a mantissa has too much.
       if (instruction.element == MatrixElement::TF32)
         word = callIntrinsic("llvm.nvvm.f2tf32.rna", b.getI32Type(),
-                             LLVM::BitcastOp::create(b, loc, b.getF32Type(), word).getResult());
+                             make<LLVM::BitcastOp>(b.getF32Type(), word).getResult());
       registers.push_back(word);
     }
     return registers;
@@ -308,7 +300,7 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
     // Both halves of the warp have all elements of a row.
     SmallVector<int32_t> all(llvm::to_vector(llvm::seq<int32_t>(0, 2 * chunkElements())));
     Value low = load(constant(firstChunk)), high = load(constant(firstChunk + 1));
-    return {LLVM::ShuffleVectorOp::create(b, loc, low, high, all)};
+    return {make<LLVM::ShuffleVectorOp>(low, high, all)};
   }
   case MatrixFamily::Wgmma:
   case MatrixFamily::MultiplyAdds:
@@ -326,8 +318,8 @@ void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> righ
   if (instruction.family == MatrixFamily::MultiplyAdds) {
     for (int64_t k = 0; k != chunkElements(); ++k)
       for (auto [i, sum] : llvm::enumerate(sums)) {
-        Value a = vector::ExtractOp::create(b, loc, left[i % 4 / 2], k);
-        sum = math::FmaOp::create(b, loc, a, vector::ExtractOp::create(b, loc, right[i / 4 * 2 + i % 2], k), sum);
+        Value a = make<vector::ExtractOp>(left[i % 4 / 2], k);
+        sum = make<math::FmaOp>(a, make<vector::ExtractOp>(right[i / 4 * 2 + i % 2], k), sum);
       }
     return;
   }
@@ -342,7 +334,7 @@ void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> righ
       arguments.append(four.begin(), four.end());
       Value product = callIntrinsic(name, result, arguments);
       for (auto [i, sum] : llvm::enumerate(four))
-        sum = LLVM::ExtractValueOp::create(b, loc, product, int64_t(i));
+        sum = make<LLVM::ExtractValueOp>(product, int64_t(i));
     }
     return;
   }
@@ -356,14 +348,14 @@ void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> righ
     if (ofInstruction == ofLane)
       return elements;
     if (ofInstruction == 1)
-      return vector::ExtractOp::create(b, loc, elements, first);
+      return make<vector::ExtractOp>(elements, first);
     SmallVector<int32_t> some(llvm::to_vector(llvm::seq<int32_t>(first, first + ofInstruction)));
-    return LLVM::ShuffleVectorOp::create(b, loc, elements, elements, some);
+    return make<LLVM::ShuffleVectorOp>(elements, elements, some);
   };
   for (int64_t first = 0; first != ofLane; first += ofInstruction) {
     SmallVector<Value> arguments = {part(left[0], first), part(right[0], first), sums[0]};
     if (isMfma)
-      arguments.append(3, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)));
+      arguments.append(3, word(0));
     sums[0] = callIntrinsic(name, sums[0].getType(), arguments);
   }
 }
@@ -414,7 +406,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   bool isAsync = isCopied(left) || isCopied(right), isLoaded = !isCopied(left) || !isCopied(right);
   auto commit = [&] { callIntrinsic("llvm.nvvm.cp.async.commit.group", nullptr, {}); };
   auto wait = [&](int64_t groups) {
-    Value number = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(groups)));
+    Value number = word(groups);
     callIntrinsic("llvm.nvvm.cp.async.wait.group", nullptr, number);
   };
   auto copyTiles = [&](Value k, Value stage) {
@@ -464,10 +456,10 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   bool isLarge = tiles.rows >= 128, isLargeOnCdna = isLarge && instruction.family == MatrixFamily::Mfma;
   // Numbers of tiles fit 32 bits, which CDNA counts and compares by fewer instructions.
   auto narrow = [&](Value number) -> Value {
-    return isLargeOnCdna ? arith::TruncIOp::create(b, loc, b.getI32Type(), number) : number;
+    return isLargeOnCdna ? make<arith::TruncIOp>(b.getI32Type(), number) : number;
   };
   auto widen = [&](Value number) -> Value {
-    return isLargeOnCdna ? arith::ExtUIOp::create(b, loc, b.getI64Type(), number) : number;
+    return isLargeOnCdna ? make<arith::ExtUIOp>(b.getI64Type(), number) : number;
   };
   auto loadTilesAt = [&](Value tile) {
     Value last = widen(min(narrow(tile), narrow(sub(end, constant(1)))));
@@ -495,8 +487,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   bool movesLoads = isLarge && isLoaded && architecture.vendor == Vendor::Amd;
   auto keepOrder = [&] {
     if (movesLoads)
-      callIntrinsic("llvm.amdgcn.sched.barrier", nullptr,
-                    arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)).getResult());
+      callIntrinsic("llvm.amdgcn.sched.barrier", nullptr, word(0));
   };
   /// Takes the next tile from those that wait.
   auto takeTile = [&](SmallVector<Value> &values) {
@@ -516,10 +507,9 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   using Next = FailureOr<SmallVector<Value>>;
   auto advance = [&](Value stage) -> Value {
     if (tiles.stages == 2)
-      return arith::XOrIOp::create(b, loc, stage, constant(stageBytes));
-    Value isLast =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, stage, constant((tiles.stages - 1) * stageBytes));
-    return arith::SelectOp::create(b, loc, isLast, constant(0), add(stage, constant(stageBytes)));
+      return make<arith::XOrIOp>(stage, constant(stageBytes));
+    Value isLast = equal(stage, constant((tiles.stages - 1) * stageBytes));
+    return select(isLast, constant(0), add(stage, constant(stageBytes)));
   };
   auto multiplyNext = [&](Value number, ValueRange running) -> Next {
     Value tile = widen(number);

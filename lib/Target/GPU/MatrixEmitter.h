@@ -14,6 +14,8 @@ namespace intarsia::gpu {
 
 /// Rows and columns of what a warp multiplies at a time, on every architecture.
 inline constexpr int64_t fragmentRows = 16;
+/// Bytes of a chunk, as tiles are copied and read.
+inline constexpr int64_t chunkBytes = 16;
 
 /// The tile of a product that a block computes, by warps with tiles of their own.
 struct MatrixTiles {

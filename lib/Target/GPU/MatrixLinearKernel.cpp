@@ -25,43 +25,37 @@ class MatrixLinearKernel final : public TiledLinear {
 public:
   MatrixLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                      const MatrixInstruction &instruction, RowRange range, const QuantizedRows *input)
-      : TiledLinear(kernel, root, architecture, instruction, range) {
-    if (input)
-      quantized = *input;
+      : TiledLinear(kernel, root, architecture, instruction, range, input) {
     linear.scaled = [this](Value sums, Value row, Value column, int64_t width) {
       return scaled(sums, row, column, width);
     };
   }
 
 private:
+  using Unit = PanelTiles::Unit;
+
   MatrixTiles tilesFor(TileSize size) const override;
-  FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
-                                             TileRange range) override;
-  AffineExpr scratchBegin() override { return quantized ? quantized->bytes() : number(0); }
-  int64_t multipliedDepth() override { return quantized ? quantized->paddedDepth() : linear.depth(); }
+  Factor inputFactor(Value rows) override;
+  Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn) override;
   Value scaled(Value sums, Value row, Value column, int64_t width);
-  /// Returns the quantized input as a factor.
-  Factor quantizedFactor(Value rows);
   /// Returns elements of E4M3 as instructions take them.
   Value floats8(ArrayRef<Value> words);
-  /// Returns a weight in panels as a factor.
-  Factor panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels, Value firstColumn);
-  void storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit, ArrayRef<Value> loaded,
-                 Value tile);
+  void storeUnit(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value tile);
   /// True if elements are decoded two at a time by instructions for f16, with the same result.
-  bool decodesInHalves(const BlockPanels &panels);
+  bool decodesInHalves();
   /// Returns the values of words as elements of the tile.
-  Value decodeHalves(const BlockPanels &panels, ArrayRef<Value> words, Value scale);
+  Value decodeHalves(ArrayRef<Value> words, Value scale);
   /// Returns bytes `first` and `first + 1` of a word, each with one of `upper` above it.
   Value interleave(Value lower, Value upper, int32_t first);
-  Value decodeFloats(const BlockPanels &panels, ArrayRef<Value> words, Value scale, Value minimum);
+  Value decodeFloats(ArrayRef<Value> words, Value scale, Value minimum);
   /// Returns the elements of a word as f32; those that are floats are elementFactor() times too small.
-  Value decodeWord(const BlockPanels &panels, Value bytes);
+  Value decodeWord(Value bytes);
   Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
 
-  bool areE4M3() const { return quantized && quantized->values == QuantizedRows::Values::E4M3; }
+  PanelEmitter weights{function};
+  const BlockPanels panels = panelTiles.panels.value_or(BlockPanels{}); ///< of the weight, if it has some
 
-  std::optional<QuantizedRows> quantized; ///< the input, if it is quantized to floats
+  bool areE4M3() const { return input && input->values == QuantizedRows::Values::E4M3; }
 };
 } // namespace
 
@@ -125,19 +119,15 @@ Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,
   return factor;
 }
 
-Factor MatrixLinearKernel::quantizedFactor(Value rows) {
-  Factor factor;
-  factor.rows = rows;
-  factor.isRagged = true;
-  Value values = function.kernelScratch(number(0));
-  auto addressOf = [this, values](Value row) {
-    return memory.at(values, mul(row, constant(quantized->rowBytes())), b.getI8Type());
-  };
-  if (multipliesFloats8(instruction) || !areE4M3())
-    factor.address = addressOf;
-  else
-    factor.elements = [this, addressOf](Value row, Value k, int64_t width) -> Element {
-      return memory.widenE4M3(memory.load(addressOf(row), k, b.getI8Type(), width), width);
+Factor MatrixLinearKernel::inputFactor(Value rows) {
+  if (!input)
+    return factorOf(root.getInput(), rows, /*isRagged=*/true,
+                    [&](Value row, Value k) { return linear.indicesAt(root.getInput(), row, k); });
+  Factor factor = TiledLinear::inputFactor(rows);
+  if (areE4M3() && !multipliesFloats8(instruction))
+    factor.elements = [this, rowAt = std::exchange(factor.address, nullptr)](Value row, Value k,
+                                                                             int64_t width) -> Element {
+      return memory.widenE4M3(memory.load(rowAt(row), k, b.getI8Type(), width), width);
     };
   return factor;
 }
@@ -147,70 +137,63 @@ Value MatrixLinearKernel::floats8(ArrayRef<Value> words) {
   for (Value each : words) {
     if (instruction.element == MatrixElement::E4M3FNUZ) {
       // The pattern of -0 is that of 0 there, and NaN has that of -0. What is added stays inside of each byte.
-      auto both = [&](Value a, Value other) -> Value { return arith::AndIOp::create(b, loc, a, other); };
-      auto sum = [&](Value a, int64_t other) -> Value { return arith::AddIOp::create(b, loc, a, bytesOf(other)); };
+      auto both = [&](Value a, Value other) -> Value { return make<arith::AndIOp>(a, other); };
+      auto sum = [&](Value a, int64_t other) -> Value { return make<arith::AddIOp>(a, bytesOf(other)); };
       Value magnitude = both(each, bytesOf(0x7f));
       Value isNumber = both(sum(magnitude, 0x7f), bytesOf(0x80)), isNan = both(sum(magnitude, 1), bytesOf(0x80));
-      each = both(each, arith::OrIOp::create(b, loc, isNumber, bytesOf(0x7f)));
+      each = both(each, make<arith::OrIOp>(isNumber, bytesOf(0x7f)));
       // 0x80 less 0x80 >> 7 has all bits of the magnitude.
-      Value ofNan = arith::SubIOp::create(b, loc, isNan, arith::ShRUIOp::create(b, loc, isNan, word(7)));
-      each = both(each, arith::XOrIOp::create(b, loc, ofNan, bytesOf(0xff)));
-      each = arith::OrIOp::create(b, loc, each, isNan);
+      Value ofNan = make<arith::SubIOp>(isNan, make<arith::ShRUIOp>(isNan, word(7)));
+      each = both(each, make<arith::XOrIOp>(ofNan, bytesOf(0xff)));
+      each = make<arith::OrIOp>(each, isNan);
     }
     elements.push_back(each);
   }
-  return vector::FromElementsOp::create(b, loc, VectorType::get({int64_t(elements.size())}, b.getI32Type()), elements);
+  return make<vector::FromElementsOp>(VectorType::get({int64_t(elements.size())}, b.getI32Type()), elements);
 }
 
 Value MatrixLinearKernel::scaled(Value sums, Value row, Value column, int64_t width) {
-  if (!quantized || !quantized->hasRowScales)
+  if (!input || !input->hasRowScales)
     return sums;
   // Both factors were half of what they mean.
   if (instruction.element == MatrixElement::E4M3FNUZ)
-    sums = arith::MulFOp::create(b, loc, sums, floatConstant(4.0, b.getF32Type(), width));
-  return scaledByRows(*quantized, *weights.panelsOf(root.getWeight()), sums, row, column, width);
+    sums = make<arith::MulFOp>(sums, floatConstant(4.0, b.getF32Type(), width));
+  return scaledByRows(sums, row, column, width);
 }
 
-Factor MatrixLinearKernel::panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels, Value firstColumn) {
-  SmallVector<Unit> units = unitsOfWeight(tiles, panels, firstColumn);
-  Factor factor;
-  factor.rows = constant(linear.features());
-  factor.load = [this, panels, units](Value k) {
-    SmallVector<Value> loaded;
-    for (const Unit &unit : units)
-      loadUnit(panels, unit, k, loaded);
-    return loaded;
+Factor MatrixLinearKernel::weightFactor(const MatrixTiles &tiles, Value, Value, Value firstColumn) {
+  // A tile's depth is a step of panels, but for elements of 32 bits.
+  if (!panelTiles.panels || tiles.chunks * matrices.chunkElements() % BlockPanels::stepDepth != 0)
+    return factorOf(root.getWeight(), constant(linear.features()), linear.features() % tiles.columns != 0,
+                    [](Value row, Value k) { return Indices{{row}, {k, true}}; });
+  auto storeUnits = [this, tiles](const Unit &unit, ArrayRef<Value> loaded, Value tile) {
+    storeUnit(tiles, unit, loaded, tile);
   };
-  factor.store = [this, tiles, panels, units](ArrayRef<Value> loaded, Value stage) {
-    // Tiles of the weight follow those of the input, whose rows have as many bytes.
-    Value tile = memory.at(stage, constant(tiles.rows * tiles.chunks * 16), b.getI8Type());
-    size_t ofUnit = loaded.size() / units.size();
-    for (const Unit &unit : units) {
-      storeUnit(tiles, panels, unit, loaded.take_front(ofUnit), tile);
-      loaded = loaded.drop_front(ofUnit);
-    }
+  Factor factor = panelTiles.factor(panelTiles.unitsOfWeight(tiles, firstColumn), storeUnits);
+  // Tiles of the weight follow those of the input.
+  factor.store = [this, tiles, store = factor.store](ArrayRef<Value> loaded, Value stage) {
+    store(loaded, at(stage, weightBegin(tiles)));
   };
   return factor;
 }
 
-Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
+Value MatrixLinearKernel::decodeWord(Value bytes) {
   Type f32 = b.getF32Type();
   SmallVector<Value> elements;
   for (int64_t i = 0; i != wordDepth; ++i) {
-    Value shifted = i ? arith::ShRUIOp::create(b, loc, bytes, word(8 * i)).getResult() : bytes;
-    elements.push_back(arith::AndIOp::create(b, loc, shifted, word(0xff)));
+    Value shifted = i ? make<arith::ShRUIOp>(bytes, word(8 * i)).getResult() : bytes;
+    elements.push_back(make<arith::AndIOp>(shifted, word(0xff)));
   }
-  Value four = vector::FromElementsOp::create(b, loc, VectorType::get({wordDepth}, b.getI32Type()), elements);
+  Value four = make<vector::FromElementsOp>(VectorType::get({wordDepth}, b.getI32Type()), elements);
   if (panels.floatFormat())
     return weights.decodeFloatElements(panels, four, wordDepth);
   // The bits of 2^23 + element: exact, and cheaper than a conversion, which few units of a multiprocessor do.
-  Value bits = arith::OrIOp::create(b, loc, four, splat(word(0x4b000000), wordDepth));
-  Value shifted = arith::BitcastOp::create(b, loc, vectorOf(f32, wordDepth), bits);
-  return arith::SubFOp::create(b, loc, shifted,
-                               floatConstant(double(1 << 23) + double(panels.integerOffset), f32, wordDepth));
+  Value bits = make<arith::OrIOp>(four, splat(word(0x4b000000), wordDepth));
+  Value shifted = make<arith::BitcastOp>(vectorOf(f32, wordDepth), bits);
+  return make<arith::SubFOp>(shifted, floatConstant(double(1 << 23) + double(panels.integerOffset), f32, wordDepth));
 }
 
-bool MatrixLinearKernel::decodesInHalves(const BlockPanels &panels) {
+bool MatrixLinearKernel::decodesInHalves() {
   // Integers and scales are exact in f16, so that their product is rounded as the f32 is that they have otherwise.
   return matrices.elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 &&
          !panels.floatFormat() && !panels.hasMinima && !panels.scaleBits && !panels.headBytes;
@@ -224,82 +207,62 @@ Value MatrixLinearKernel::interleave(Value lower, Value upper, int32_t first) {
     return matrices.callIntrinsic("llvm.amdgcn.perm", b.getI32Type(), {upper, lower, selector});
   }
   Type bytes = VectorType::get({wordDepth}, b.getI8Type());
-  auto asBytes = [&](Value value) -> Value { return LLVM::BitcastOp::create(b, loc, bytes, value); };
+  auto asBytes = [&](Value value) -> Value { return make<LLVM::BitcastOp>(bytes, value); };
   return LLVM::ShuffleVectorOp::create(b, loc, asBytes(lower), asBytes(upper), {first, 4, first + 1, 4});
 }
 
-Value MatrixLinearKernel::decodeHalves(const BlockPanels &panels, ArrayRef<Value> words, Value scale) {
+Value MatrixLinearKernel::decodeHalves(ArrayRef<Value> words, Value scale) {
   // A byte below this one is an f16: 1024 more than the byte.
   constexpr int64_t upperByte = 0x64, base = 1024;
   Type f16 = b.getF16Type(), pair = VectorType::get({2}, f16);
   Value offset = floatConstant(double(base + panels.integerOffset), f16, 2);
-  Value factor = splat(arith::TruncFOp::create(b, loc, f16, scale), 2);
+  Value factor = splat(make<arith::TruncFOp>(f16, scale), 2);
   SmallVector<Value> elements;
   for (Value word : words)
     for (int32_t first : {0, 2}) {
-      Value value = LLVM::BitcastOp::create(b, loc, pair, interleave(word, bytesOf(upperByte), first));
-      value = arith::MulFOp::create(b, loc, arith::SubFOp::create(b, loc, value, offset), factor);
+      Value value = make<LLVM::BitcastOp>(pair, interleave(word, bytesOf(upperByte), first));
+      value = make<arith::MulFOp>(make<arith::SubFOp>(value, offset), factor);
       for (int64_t i : {0, 1})
-        elements.push_back(vector::ExtractOp::create(b, loc, value, i));
+        elements.push_back(make<vector::ExtractOp>(value, i));
     }
-  return vector::FromElementsOp::create(b, loc, VectorType::get({int64_t(elements.size())}, f16), elements);
+  return make<vector::FromElementsOp>(VectorType::get({int64_t(elements.size())}, f16), elements);
 }
 
-Value MatrixLinearKernel::decodeFloats(const BlockPanels &panels, ArrayRef<Value> words, Value scale, Value minimum) {
+Value MatrixLinearKernel::decodeFloats(ArrayRef<Value> words, Value scale, Value minimum) {
   SmallVector<Value> elements;
   for (Value word : words) {
-    Value values = arith::MulFOp::create(b, loc, decodeWord(panels, word), splat(scale, wordDepth));
+    Value values = make<arith::MulFOp>(decodeWord(word), splat(scale, wordDepth));
     if (minimum)
-      values = arith::AddFOp::create(b, loc, values, splat(minimum, wordDepth));
+      values = make<arith::AddFOp>(values, splat(minimum, wordDepth));
     for (int64_t i = 0; i != wordDepth; ++i)
-      elements.push_back(vector::ExtractOp::create(b, loc, values, i));
+      elements.push_back(make<vector::ExtractOp>(values, i));
   }
-  Value wide =
-      vector::FromElementsOp::create(b, loc, VectorType::get({matrices.chunkElements()}, b.getF32Type()), elements);
-  return arith::TruncFOp::create(b, loc, vectorOf(matrices.elementType(), matrices.chunkElements()), wide);
+  Value wide = make<vector::FromElementsOp>(VectorType::get({matrices.chunkElements()}, b.getF32Type()), elements);
+  return make<arith::TruncFOp>(vectorOf(matrices.elementType(), matrices.chunkElements()), wide);
 }
 
-void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit,
-                                   ArrayRef<Value> loaded, Value tile) {
+void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value tile) {
   double factor = kernel::scaleFactor(panels) * kernel::elementFactor(panels);
   SmallVector<std::pair<Value, Value>> scales;
   // Sums get what holds for a whole row.
   Unit ofBlocks = unit;
-  if (quantized)
+  if (input)
     ofBlocks.head = Value();
-  for (int64_t block = 0; block != blocksOfUnit(panels); ++block)
+  for (int64_t block = 0; block != panelTiles.blocksOfUnit(); ++block)
     scales.push_back(areE4M3() ? std::pair(floatConstant(factor, b.getF32Type(), 1), Value())
-                               : scalesOfUnit(panels, ofBlocks, loaded, block, factor));
+                               : panelTiles.scalesOfUnit(ofBlocks, loaded, block, factor));
   int64_t wordsOfChunk = matrices.chunkElements() / wordDepth, chunksOfUnit = BlockPanels::words / wordsOfChunk;
   for (int64_t chunk = 0; chunk != chunksOfUnit; ++chunk) {
-    auto [scale, minimum] = scales[size_t(chunk * blocksOfUnit(panels) / chunksOfUnit)];
+    auto [scale, minimum] = scales[size_t(chunk * panelTiles.blocksOfUnit() / chunksOfUnit)];
     SmallVector<Value> words;
     for (int64_t i = 0; i != wordsOfChunk; ++i)
-      words.push_back(unpackWord(panels, loaded, chunk * wordsOfChunk + i));
+      words.push_back(panelTiles.unpackWord(loaded, chunk * wordsOfChunk + i));
     Value narrow = multipliesFloats8(instruction) ? floats8(words)
-                   : decodesInHalves(panels)      ? decodeHalves(panels, words, scale)
-                                                  : decodeFloats(panels, words, scale, minimum);
+                   : decodesInHalves()            ? decodeHalves(words, scale)
+                                                  : decodeFloats(words, scale, minimum);
     Value ofRow = add(mul(unit.step, constant(chunksOfUnit)), constant(chunk));
-    LLVM::StoreOp::create(b, loc, narrow, chunkPointer(tiles, tile, unit.row, ofRow), 16);
+    make<LLVM::StoreOp>(narrow, panelTiles.chunkPointer(tiles, tile, unit.row, ofRow), 16);
   }
-}
-
-FailureOr<SmallVector<Value>> MatrixLinearKernel::multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow,
-                                                               Value firstColumn, TileRange range) {
-  if (quantized)
-    return matrices.multiply(tiles, quantizedFactor(rows),
-                             panelsFactor(tiles, *weights.panelsOf(root.getWeight()), firstColumn), firstRow,
-                             firstColumn, constant(quantized->paddedDepth()), range);
-  auto ofInput = [&](Value row, Value k) { return linear.indicesAt(root.getInput(), row, k); };
-  auto ofWeight = [&](Value row, Value k) { return Indices{{row}, {k, true}}; };
-  Factor input = factorOf(root.getInput(), rows, /*isRagged=*/true, ofInput);
-  // A tile's depth is a step of panels, but for elements of 32 bits.
-  std::optional<BlockPanels> panels = weights.panelsOf(root.getWeight());
-  bool areSteps = panels && tiles.chunks * matrices.chunkElements() % BlockPanels::stepDepth == 0;
-  Factor weight = areSteps ? panelsFactor(tiles, *panels, firstColumn)
-                           : factorOf(root.getWeight(), constant(linear.features()),
-                                      linear.features() % tiles.columns != 0, ofWeight);
-  return matrices.multiply(tiles, input, weight, firstRow, firstColumn, constant(linear.depth()), range);
 }
 
 } // namespace intarsia::gpu

@@ -23,9 +23,9 @@ void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t s
     Value row = div(function.lane, constant(4)), column = mul(rem(function.lane, constant(4)), constant(2));
     Value ofLane = add(mul(row, constant(stride)), column);
     for (int64_t i = 0; i != 8; i += 2) {
-      Value pair = vector::FromElementsOp::create(b, loc, VectorType::get({2}, f32), sums.slice(i, 2));
+      Value pair = make<vector::FromElementsOp>(VectorType::get({2}, f32), sums.slice(i, 2));
       Value at = add(ofLane, constant((i % 4 / 2) * 8 * stride + (i / 4) * 8));
-      LLVM::StoreOp::create(b, loc, pair, memory.at(pointer, at, f32), 8);
+      make<LLVM::StoreOp>(pair, memory.at(pointer, at, f32), 8);
     }
     return;
   }
@@ -35,8 +35,8 @@ void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t s
   Value firstRow = alternates ? group : mul(group, constant(ofLane));
   Value begin = add(mul(firstRow, constant(stride)), column);
   for (int64_t i = 0; i != ofLane; ++i)
-    LLVM::StoreOp::create(b, loc, vector::ExtractOp::create(b, loc, sums[0], i),
-                          memory.at(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
+    make<LLVM::StoreOp>(make<vector::ExtractOp>(sums[0], i),
+                        memory.at(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
 }
 
 int64_t MatrixEmitter::windowBytes(int64_t rows, int64_t columns) { return rows * (columns + sumsPadding) * 4; }
@@ -77,12 +77,12 @@ LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value>
             Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
             Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
                   column = add(firstOfRows, columnOfSlab);
-            Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, columns));
+            Value isInside = make<arith::AndIOp>(less(row, rows), less(column, columns));
             return ifThen(isInside, [&] {
               Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
               SumsFn read = [&](Value at, int64_t count) -> Value {
                 Value pointer = memory.at(window->pointer, at == column ? first : add(first, sub(at, column)), f32);
-                return LLVM::LoadOp::create(b, loc, vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
+                return make<LLVM::LoadOp>(vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
               };
               return store(row, column, width, read);
             });

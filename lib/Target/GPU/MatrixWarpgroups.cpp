@@ -12,16 +12,13 @@ using namespace mlir;
 
 namespace intarsia::gpu {
 
-static constexpr int64_t chunkBytes = 16;
-
 /// Returns the descriptor of a tile's rows in shared memory (PTX ISA, "Matrix descriptor format"): the address, the
 /// bytes from one group of eight rows to the next, both in units of 16 bytes, and the swizzle.
 Value MatrixEmitter::matrixDescriptor(const MatrixTiles &tiles, Value pointer) {
   int64_t rowBytes = tiles.chunks * chunkBytes, swizzle = rowBytes == 128 ? 1 : 2;
-  Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), pointer);
-  address = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, address, constant(4)), constant(0x3fff));
-  return arith::OrIOp::create(b, loc, address,
-                              constant(int64_t(uint64_t(swizzle) << 62 | uint64_t(8 * rowBytes / 16) << 32)));
+  Value address = make<LLVM::PtrToIntOp>(b.getI64Type(), pointer);
+  address = make<arith::AndIOp>(make<arith::ShRUIOp>(address, constant(4)), constant(0x3fff));
+  return make<arith::OrIOp>(address, constant(int64_t(uint64_t(swizzle) << 62 | uint64_t(8 * rowBytes / 16) << 32)));
 }
 
 void MatrixEmitter::beginWarpgroupStage(const MatrixTiles &tiles, Value left, Value right,
@@ -53,12 +50,12 @@ void MatrixEmitter::beginWarpgroupStage(const MatrixTiles &tiles, Value left, Va
       SmallVector<Value> operands(ofRows.begin(), ofRows.end());
       operands.push_back(add(leftTile, constant(i * instruction.m * rowUnits + step * chunksOfStep())));
       operands.push_back(add(rightTile, constant(step * chunksOfStep())));
-      Value product = LLVM::InlineAsmOp::create(b, loc, result, operands, text, constraints, /*has_side_effects=*/true,
-                                                /*is_align_stack=*/false, LLVM::TailCallKind::None,
-                                                LLVM::AsmDialectAttr(), ArrayAttr())
+      Value product = make<LLVM::InlineAsmOp>(result, operands, text, constraints, /*has_side_effects=*/true,
+                                              /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                                              LLVM::AsmDialectAttr(), ArrayAttr())
                           .getRes();
       for (auto [number, sum] : llvm::enumerate(ofRows))
-        sum = LLVM::ExtractValueOp::create(b, loc, product, int64_t(number));
+        sum = make<LLVM::ExtractValueOp>(product, int64_t(number));
     }
   callIntrinsic("llvm.nvvm.wgmma.commit_group.sync.aligned", nullptr, {});
 }

@@ -98,8 +98,8 @@ LogicalResult MicrokernelEmitter::prepare(Value tensor) {
         return failure();
       Value x = *element;
       if (getElementTypeOrSelf(x.getType()).isInteger(1))
-        x = arith::SelectOp::create(b, loc, x, floatConstant(0.0, f32, width),
-                                    floatConstant(-std::numeric_limits<double>::infinity(), f32, width));
+        x = select(x, floatConstant(0.0, f32, width),
+                   floatConstant(-std::numeric_limits<double>::infinity(), f32, width));
       memory.store(x, to, i, f32, width);
       return success();
     });
@@ -111,7 +111,7 @@ LogicalResult MicrokernelEmitter::prepare(Value tensor) {
 void MicrokernelEmitter::pushNull() {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(code->prologueEnd);
-  arguments.push_back(LLVM::ZeroOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), globalSpace)));
+  arguments.push_back(make<LLVM::ZeroOp>(LLVM::LLVMPointerType::get(b.getContext(), globalSpace)));
 }
 
 void MicrokernelEmitter::pushScratch(AffineExpr offset) { push(function.kernelScratch(offset)); }
@@ -127,7 +127,7 @@ LogicalResult MicrokernelEmitter::pushPointer(Value tensor) {
 
 LogicalResult MicrokernelEmitter::pushStrided(Value tensor, bool broadcasts) {
   ArrayRef<AffineExpr> extents = function.sizes.of(tensor);
-  AffineExpr one = getAffineConstantExpr(1, b.getContext());
+  AffineExpr one = number(1);
   SmallVector<Value> strides;
   if (auto found = prepared.find(tensor); found != prepared.end()) {
     pushScratch(found->second);

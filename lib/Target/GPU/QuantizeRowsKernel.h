@@ -47,9 +47,7 @@ private:
   mlir::LogicalResult quantizeRow(const RowScope &row, int64_t spans);
   mlir::Value scaleE4M3(mlir::Value largest);
 
-  mlir::Value integers(int64_t value, int64_t count) {
-    return splat(mlir::arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), count);
-  }
+  mlir::Value integers(int64_t value, int64_t count) { return splat(word(value), count); }
 
   RowEmitter rowEmitter{function, tensors};
   QuantizedRows quantized;

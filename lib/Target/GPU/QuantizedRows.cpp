@@ -103,8 +103,7 @@ LogicalResult QuantizeRowsKernel::run() {
   ArrayRef<AffineExpr> leading = ArrayRef<AffineExpr>(function.sizes.of(input)).drop_back();
   LogicalResult emitted = ifThen(less(item, function.size(items)), [&] {
     RowScope row = tensors.makeRow(takesRows ? item : div(item, constant(spans)), leading);
-    tensors.currentRow = &row;
-    auto savedBound = tensors.bound;
+    RowGuard inRow(tensors, row);
     auto quantizePart = [&](Value begin) {
       return quantized.values == Values::Integers ? quantizeSpan(row, begin) : quantizeBlocks(row, begin, nullptr);
     };
@@ -114,8 +113,6 @@ LogicalResult QuantizeRowsKernel::run() {
     else if (succeeded(done = rowEmitter.prepareRow(row, {input})))
       done = quantized.hasRowScales ? quantizeRow(row, spans)
                                     : forLoop(constant(0), constant(spans * span()), constant(span()), quantizePart);
-    tensors.bound = savedBound;
-    tensors.currentRow = nullptr;
     return done;
   });
   function.endLaunch();
@@ -138,12 +135,12 @@ Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
     SmallVector<Value> each;
     for (int64_t i = 0; i != count; ++i) {
       Value channel = memory.load(tensors.view(channels)->pointer, add(at, constant(i)), b.getI32Type(), 1);
-      Element one = readAsComputed(arith::ExtSIOp::create(b, loc, b.getI64Type(), channel), 1);
+      Element one = readAsComputed(make<arith::ExtSIOp>(b.getI64Type(), channel), 1);
       if (failed(one) || count == 1)
         return one;
       each.push_back(*one);
     }
-    return vector::FromElementsOp::create(b, loc, VectorType::get({count}, f32), each).getResult();
+    return make<vector::FromElementsOp>(VectorType::get({count}, f32), each).getResult();
   };
   auto readInside = [&](Value at, int64_t count) {
     return tensors.choose(
@@ -161,16 +158,15 @@ Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
       return failure();
     each.push_back(*one);
   }
-  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, f32), each).getResult();
+  return make<vector::FromElementsOp>(VectorType::get({width}, f32), each).getResult();
 }
 
 Value QuantizeRowsKernel::combine(Value value, int64_t lanes, bool maximum) {
   for (int64_t distance = 1; distance != lanes; distance *= 2) {
-    Value other = mlir::gpu::ShuffleOp::create(b, loc, value, int32_t(distance), int32_t(architecture.warpSize),
-                                               mlir::gpu::ShuffleMode::XOR)
+    Value other = make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize),
+                                             mlir::gpu::ShuffleMode::XOR)
                       .getShuffleResult();
-    value = maximum ? arith::MaxSIOp::create(b, loc, value, other).getResult()
-                    : arith::AddIOp::create(b, loc, value, other).getResult();
+    value = maximum ? make<arith::MaxSIOp>(value, other).getResult() : make<arith::AddIOp>(value, other).getResult();
   }
   return value;
 }
@@ -183,37 +179,35 @@ LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin)
     return failure();
   // NaN is larger than infinity, which is larger than all others: the scale gets it.
   auto ofLane = VectorType::get({width}, i32);
-  Value magnitudes =
-      arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, ofLane, *elements), integers(0x7fffffff, width));
-  Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, magnitudes);
+  Value magnitudes = make<arith::AndIOp>(make<vector::BitCastOp>(ofLane, *elements), integers(0x7fffffff, width));
+  Value largest = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, magnitudes);
   largest = combine(largest, quantized.quantize.getFormat().getBlock() / width, /*maximum=*/true);
-  largest = arith::BitcastOp::create(b, loc, f32, largest);
+  largest = make<arith::BitcastOp>(f32, largest);
   // Below 1e-35 the quotient would overflow: such a block is zero.
-  Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, floatConstant(1e-35, f32, 1));
+  Value isTiny = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, largest, floatConstant(1e-35, f32, 1));
   Value highest = floatConstant(nn::largestOfWideBlock, f32, 1), zero = floatConstant(0.0, f32, 1);
   if (std::optional<int64_t> firstNarrow = quantized.quantize.firstNarrowBlock())
-    highest = arith::SelectOp::create(b, loc, less(k, constant(*firstNarrow * nn::mixedBlock)), highest,
-                                      floatConstant(nn::largestOfNarrowBlock, f32, 1));
-  Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, largest));
-  Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, largest, highest));
+    highest = select(less(k, constant(*firstNarrow * nn::mixedBlock)), highest,
+                     floatConstant(nn::largestOfNarrowBlock, f32, 1));
+  Value inverse = select(isTiny, zero, make<arith::DivFOp>(highest, largest));
+  Value scale = select(isTiny, zero, make<arith::DivFOp>(largest, highest));
   // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
   constexpr int64_t rounderBits = 0x4b400000;
-  Value rounded = math::FmaOp::create(b, loc, *elements, splat(inverse, width), floatConstant(12582912.0, f32, width));
-  Value values =
-      arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, ofLane, rounded), integers(rounderBits, width));
+  Value rounded = make<math::FmaOp>(*elements, splat(inverse, width), floatConstant(12582912.0, f32, width));
+  Value values = make<arith::SubIOp>(make<vector::BitCastOp>(ofLane, rounded), integers(rounderBits, width));
   constexpr int64_t stepDepth = QuantizedRows::stepDepth;
   Value sum;
   if (quantized.hasSums) {
-    sum = combine(vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, values), stepDepth / width,
+    sum = combine(make<vector::ReductionOp>(vector::CombiningKind::ADD, values), stepDepth / width,
                   /*maximum=*/false);
-    sum = arith::MulFOp::create(b, loc, scale, arith::SIToFPOp::create(b, loc, f32, sum));
+    sum = make<arith::MulFOp>(scale, make<arith::SIToFPOp>(f32, sum));
   }
   Value number = row.flat;
   ifThen(less(k, constant(quantized.paddedDepth())), [&] {
     Value to = add(mul(number, constant(quantized.paddedDepth())), k);
-    memory.store(arith::TruncIOp::create(b, loc, vectorOf(i8, width), values),
-                 function.kernelScratch(getAffineConstantExpr(0, b.getContext())), to, i8, width);
-    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rem(k, constant(stepDepth)), constant(0));
+    memory.store(make<arith::TruncIOp>(vectorOf(i8, width), values), function.kernelScratch(b.getAffineConstantExpr(0)),
+                 to, i8, width);
+    Value isFirst = equal(rem(k, constant(stepDepth)), constant(0));
     ifThen(isFirst, [&] {
       Value step = add(mul(number, constant(quantized.steps())), div(k, constant(stepDepth)));
       memory.store(scale, function.kernelScratch(quantized.scalesBegin()), step, f32, 1);
@@ -233,15 +227,15 @@ FailureOr<Value> QuantizeRowsKernel::largestOfRow(const RowScope &row, int64_t s
                               Element elements = function.alone([&] { return elementsAt(row, featureOf(begin)); });
                               if (failed(elements))
                                 return failure();
-                              Value bits = vector::BitCastOp::create(b, loc, ofLane, *elements);
-                              bits = arith::AndIOp::create(b, loc, bits, integers(0x7fffffff, width));
-                              return SmallVector<Value>{arith::MaxSIOp::create(b, loc, bits, running[0])};
+                              Value bits = make<vector::BitCastOp>(ofLane, *elements);
+                              bits = make<arith::AndIOp>(bits, integers(0x7fffffff, width));
+                              return SmallVector<Value>{make<arith::MaxSIOp>(bits, running[0])};
                             });
   if (failed(magnitudes))
     return failure();
-  Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, (*magnitudes)[0]);
+  Value largest = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, (*magnitudes)[0]);
   largest = combine(largest, architecture.warpSize, /*maximum=*/true);
-  return arith::BitcastOp::create(b, loc, b.getF32Type(), largest).getResult();
+  return make<arith::BitcastOp>(b.getF32Type(), largest).getResult();
 }
 
 LogicalResult QuantizeRowsKernel::quantizeRow(const RowScope &row, int64_t spans) {
@@ -262,7 +256,7 @@ LogicalResult QuantizeRowsKernel::quantizeRow(const RowScope &row, int64_t spans
   }
   if (failed(stored))
     return failure();
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
+  Value isFirst = equal(function.lane, constant(0));
   ifThen(isFirst,
          [&] { memory.store(scale, function.kernelScratch(quantized.scalesBegin()), row.flat, b.getF32Type(), 1); });
   return success();
@@ -272,33 +266,31 @@ Value QuantizeRowsKernel::scaleE4M3(Value largest) {
   Type f32 = b.getF32Type();
   // A row with infinity is NaN as a whole, as is one with NaN: the scale says so.
   Value infinity = floatConstant(std::numeric_limits<double>::infinity(), f32, 1);
-  Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, infinity);
-  Value scale = arith::DivFOp::create(b, loc, largest, floatConstant(floatE4M3.largest, f32, 1));
+  Value isFinite = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, largest, infinity);
+  Value scale = make<arith::DivFOp>(largest, floatConstant(floatE4M3.largest, f32, 1));
   Value nan = floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1);
-  return arith::SelectOp::create(b, loc, isFinite, scale, nan);
+  return select(isFinite, scale, nan);
 }
 
 LogicalResult QuantizeRowsKernel::quantizeToE4M3(const RowScope &row, Value begin, Value scale) {
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
-  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, scale, floatConstant(0.0, f32, 1));
+  Value isZero = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, scale, floatConstant(0.0, f32, 1));
   // Zeros by 1 are zeros too.
-  Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), scale);
+  Value divisor = select(isZero, floatConstant(1.0, f32, 1), scale);
   bool hasNegativeZero = !findMatrixInstruction(architecture, MatrixElement::E4M3FNUZ);
   Value k = featureOf(begin);
   Element elements = function.alone([&] { return elementsAt(row, k); });
   if (failed(elements))
     return failure();
-  Value bytes = memory.narrowE4M3(arith::DivFOp::create(b, loc, *elements, splat(divisor, width)), width);
+  Value bytes = memory.narrowE4M3(make<arith::DivFOp>(*elements, splat(divisor, width)), width);
   if (!hasNegativeZero) {
-    auto byte = [&](int64_t value) {
-      return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(int8_t(value))), width);
-    };
-    Value isNegativeZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, bytes, byte(0x80));
-    bytes = arith::SelectOp::create(b, loc, isNegativeZero, byte(0), bytes);
+    auto byte = [&](int64_t value) { return splat(make<arith::ConstantOp>(b.getI8IntegerAttr(int8_t(value))), width); };
+    Value isNegativeZero = equal(bytes, byte(0x80));
+    bytes = select(isNegativeZero, byte(0), bytes);
   }
   return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
-    memory.store(bytes, function.kernelScratch(getAffineConstantExpr(0, b.getContext())),
-                 add(mul(row.flat, constant(quantized.paddedDepth())), k), i8, width);
+    memory.store(bytes, function.kernelScratch(number(0)), add(mul(row.flat, constant(quantized.paddedDepth())), k), i8,
+                 width);
     return success();
   });
 }
@@ -310,16 +302,16 @@ LogicalResult QuantizeRowsKernel::quantizeBlocks(const RowScope &row, Value begi
   if (failed(elements))
     return failure();
   // NaN is larger than infinity, which is larger than all others: the scale gets it.
-  Value magnitudes = vector::BitCastOp::create(b, loc, VectorType::get({width}, b.getI32Type()), *elements);
-  magnitudes = arith::AndIOp::create(b, loc, magnitudes, integers(0x7fffffff, width));
-  Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, magnitudes);
+  Value magnitudes = make<vector::BitCastOp>(VectorType::get({width}, b.getI32Type()), *elements);
+  magnitudes = make<arith::AndIOp>(magnitudes, integers(0x7fffffff, width));
+  Value largest = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, magnitudes);
   largest = combine(largest, quantized.block / width, /*maximum=*/true);
-  MemoryEmitter::BlockScale scale = memory.scaleE2M1(arith::BitcastOp::create(b, loc, f32, largest), ofRow);
+  MemoryEmitter::BlockScale scale = memory.scaleE2M1(make<arith::BitcastOp>(f32, largest), ofRow);
   Value ratios = memory.quotient(*elements, scale.whole, width);
-  Value values = function.kernelScratch(getAffineConstantExpr(0, b.getContext()));
+  Value values = function.kernelScratch(number(0));
   Value first = add(mul(row.flat, constant(quantized.paddedDepth())), k);
   if (quantized.values == QuantizedRows::Values::Dequantized) {
-    Value exact = arith::MulFOp::create(b, loc, memory.roundE2M1(ratios, width), splat(scale.stored, width));
+    Value exact = make<arith::MulFOp>(memory.roundE2M1(ratios, width), splat(scale.stored, width));
     return ifThen(less(k, constant(quantized.paddedDepth())),
                   [&] { return memory.store(exact, values, first, quantized.type, width), success(); });
   }
@@ -328,13 +320,12 @@ LogicalResult QuantizeRowsKernel::quantizeBlocks(const RowScope &row, Value begi
   auto half = [&](int64_t from) -> Value {
     return vector::ExtractStridedSliceOp::create(b, loc, patterns, ArrayRef<int64_t>{from}, {width / 2}, {1});
   };
-  Value bytes =
-      arith::OrIOp::create(b, loc, half(0), arith::ShLIOp::create(b, loc, half(width / 2), integers(4, width / 2)));
-  bytes = arith::TruncIOp::create(b, loc, vectorOf(i8, width / 2), bytes);
+  Value bytes = make<arith::OrIOp>(half(0), make<arith::ShLIOp>(half(width / 2), integers(4, width / 2)));
+  bytes = make<arith::TruncIOp>(vectorOf(i8, width / 2), bytes);
   return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
     memory.store(bytes, values, div(first, constant(2)), i8, width / 2);
     Value inBlock = rem(k, constant(quantized.block));
-    return ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, inBlock, constant(0)).getResult(), [&] {
+    return ifThen(equal(inBlock, constant(0)), [&] {
       Value number = add(mul(row.flat, constant(quantized.blocks())), div(k, constant(quantized.block)));
       memory.store(scale.pattern, function.kernelScratch(quantized.blocksBegin()), number, i8, 1);
       return success();

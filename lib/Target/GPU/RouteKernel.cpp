@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Kernel/LogitEmitter.h"
 #include "lib/Kernel/VectorMath.h"
 #include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/MicrokernelEmitter.h"
@@ -16,7 +17,7 @@ namespace intarsia::gpu {
 
 namespace {
 constexpr int64_t threadsOfBlock = 128;
-constexpr int64_t largestKey = std::numeric_limits<int32_t>::max(), leastKey = std::numeric_limits<int32_t>::min();
+constexpr int64_t largestKey = kernel::LogitEmitter::largestKey, leastKey = kernel::LogitEmitter::leastKey;
 
 /// A warp routes a token. Keys are integers that compare as logits do, NaN the largest; one that was chosen becomes the
 /// least, which no logit has.
@@ -32,9 +33,8 @@ private:
   void takeLargest(Value token, Value k);
   Value largestOfLanes(Value candidate);
   LogicalResult storeWeights(Value token);
-  Value integers(int64_t value, int64_t width) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), width);
-  }
+
+  kernel::LogitEmitter order{*this};
 
   nn::RouteOp root;
   int64_t experts, topK;
@@ -46,7 +46,8 @@ Emitter makeRouteKernel(rt::KernelOp kernel, Operation *root, const Architecture
   return std::make_unique<RouteKernel>(kernel, cast<nn::RouteOp>(root), architecture);
 }
 
-bool hasRouteKernel(rt::KernelOp kernel, nn::RouteOp root) {
+bool hasRouteKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+  auto root = cast<nn::RouteOp>(op);
   return MicrokernelEmitter::isReadable(root.getLogits()) &&
          llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(),
                       [&](Value result) { return result.getDefiningOp() == root; });
@@ -55,7 +56,7 @@ bool hasRouteKernel(rt::KernelOp kernel, nn::RouteOp root) {
 LogicalResult RouteKernel::run() {
   AffineExpr tokens = function.sizes.of(root.getLogits())[0];
   function.beginLaunch(threadsOfBlock, tokens.ceilDiv(threadsOfBlock / architecture.warpSize));
-  auto room = [&](int64_t elements) { return function.scratch(getAffineConstantExpr(elements * 4, b.getContext())); };
+  auto room = [&](int64_t elements) { return function.scratch(number(elements * 4)); };
   keys = room(experts);
   logits = room(experts);
   chosen = room(topK);
@@ -77,13 +78,7 @@ LogicalResult RouteKernel::readLogits(Value token) {
     if (failed(logit))
       return failure();
     memory.store(*logit, logits, expert, f32, width);
-    // Adding zero makes -0 equal to 0. The larger a negative float's magnitude, the larger are its bits.
-    Value sum = arith::AddFOp::create(b, loc, *logit, floatConstant(0.0, f32, width));
-    Value bits = arith::BitcastOp::create(b, loc, vectorOf(i32, width), sum);
-    Value sign = arith::ShRSIOp::create(b, loc, bits, integers(31, width));
-    Value key = arith::XOrIOp::create(b, loc, bits, arith::AndIOp::create(b, loc, sign, integers(largestKey, width)));
-    Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, *logit, *logit);
-    memory.store(arith::SelectOp::create(b, loc, isNan, integers(largestKey, width), key), keys, expert, i32, width);
+    memory.store(order.keysOf(*logit, width), keys, expert, i32, width);
     return success();
   });
 }
@@ -93,14 +88,14 @@ Value RouteKernel::largestOfLanes(Value candidate) {
   for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2) {
     Value halves[2];
     for (int64_t half : {0, 1}) {
-      Value bits = arith::ShRUIOp::create(b, loc, candidate, constant(32 * half));
-      halves[half] = mlir::gpu::ShuffleOp::create(b, loc, arith::TruncIOp::create(b, loc, i32, bits), int32_t(distance),
-                                                  int32_t(architecture.warpSize), mlir::gpu::ShuffleMode::XOR)
+      Value bits = make<arith::ShRUIOp>(candidate, constant(32 * half));
+      halves[half] = make<mlir::gpu::ShuffleOp>(make<arith::TruncIOp>(i32, bits), int32_t(distance),
+                                                int32_t(architecture.warpSize), mlir::gpu::ShuffleMode::XOR)
                          .getShuffleResult();
-      halves[half] = arith::ExtUIOp::create(b, loc, i64, halves[half]);
+      halves[half] = make<arith::ExtUIOp>(i64, halves[half]);
     }
-    Value other = arith::ShLIOp::create(b, loc, halves[1], constant(32));
-    candidate = max(candidate, arith::OrIOp::create(b, loc, other, halves[0]));
+    Value other = make<arith::ShLIOp>(halves[1], constant(32));
+    candidate = max(candidate, make<arith::OrIOp>(other, halves[0]));
   }
   return candidate;
 }
@@ -111,20 +106,20 @@ void RouteKernel::takeLargest(Value token, Value k) {
   // A key above what is the larger, the lower the expert's number is.
   Value best = forLoop(function.lane, constant(experts), constant(architecture.warpSize),
                        {constant(std::numeric_limits<int64_t>::min())}, [&](Value expert, ValueRange running) {
-                         Value key = arith::ExtSIOp::create(b, loc, i64, memory.load(keys, expert, i32, 1));
-                         Value high = arith::ShLIOp::create(b, loc, key, constant(32));
-                         Value candidate = arith::OrIOp::create(b, loc, high, sub(constant(largestKey), expert));
+                         Value key = make<arith::ExtSIOp>(i64, memory.load(keys, expert, i32, 1));
+                         Value high = make<arith::ShLIOp>(key, constant(32));
+                         Value candidate = make<arith::OrIOp>(high, sub(constant(largestKey), expert));
                          return SmallVector<Value>{max(running[0], candidate)};
                        })[0];
-  best = arith::AndIOp::create(b, loc, largestOfLanes(best), constant(largestKey));
+  best = make<arith::AndIOp>(largestOfLanes(best), constant(largestKey));
   Value expert = sub(constant(largestKey), best);
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
+  Value isFirst = equal(function.lane, constant(0));
   ifThen(isFirst, [&] {
     memory.store(memory.load(logits, expert, f32, 1), chosen, k, f32, 1);
-    memory.store(integers(leastKey, 1), keys, expert, i32, 1);
+    memory.store(order.integers(leastKey, 1), keys, expert, i32, 1);
     for (unsigned i = 0; i != function.outputs.size(); ++i)
       if (function.yielded(i) == root.getIndices())
-        tensors.store(arith::TruncIOp::create(b, loc, i32, expert), function.outputs[i], {Index{token}, Index{k}}, 1);
+        tensors.store(make<arith::TruncIOp>(i32, expert), function.outputs[i], {Index{token}, Index{k}}, 1);
   });
   function.emitWarpBarrier();
 }
@@ -133,23 +128,20 @@ void RouteKernel::takeLargest(Value token, Value k) {
 LogicalResult RouteKernel::storeWeights(Value token) {
   Type f32 = b.getF32Type();
   Value maximum = memory.load(chosen, constant(0), f32, 1);
-  // Logits of -inf alone: subtracting 0 instead keeps their exponentials at zero.
-  Value lowest = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
-  Value isNone = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, lowest);
-  Value shift = arith::SelectOp::create(b, loc, isNone, floatConstant(0.0, f32, 1), maximum);
+  Value shift = order.shiftOf(maximum);
   auto power = [&](Value from, Value i, int64_t width) {
     Value logit = memory.load(from, i, f32, width);
-    return kernel::emitExpNonPositive(b, loc, arith::SubFOp::create(b, loc, logit, splat(shift, width)));
+    return kernel::emitExpNonPositive(b, loc, make<arith::SubFOp>(logit, splat(shift, width)));
   };
   bool normalize = root.getNormalize();
   Value total = reduce(constant(normalize ? topK : experts), /*maximum=*/false, f32,
                        [&](Value i, int64_t width) { return power(normalize ? chosen : logits, i, width); });
-  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
-  total = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), total);
+  Value isZero = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
+  total = select(isZero, floatConstant(1.0, f32, 1), total);
   for (unsigned i = 0; i != function.outputs.size(); ++i)
     if (function.yielded(i) == root.getWeights())
       vectorLoop(constant(topK), [&](Value k, int64_t width) {
-        Value weight = arith::DivFOp::create(b, loc, power(chosen, k, width), splat(total, width));
+        Value weight = make<arith::DivFOp>(power(chosen, k, width), splat(total, width));
         tensors.store(weight, function.outputs[i], {Index{token}, Index{k, true}}, width);
       });
   return success();

@@ -60,11 +60,11 @@ LogicalResult RowsKernel::run() {
 }
 
 LogicalResult RowsKernel::emitScalar(unsigned output) {
-  function.beginLaunch(architecture.warpSize, getAffineConstantExpr(1, b.getContext()));
+  function.beginLaunch(architecture.warpSize, number(1));
   Element element = tensors.evaluate(function.yielded(output), {}, 1);
   if (failed(element))
     return failure();
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.lane, constant(0));
+  Value isFirst = equal(function.lane, constant(0));
   ifThen(isFirst, [&] { tensors.store(*element, function.outputs[output], {}, 1); });
   function.endLaunch();
   return success();

@@ -102,9 +102,7 @@ StreamedLinear::TileOfProduct StreamedLinear::tileOfShare(const Product &product
                                                           function_ref<TileOfProduct(Value number)> tileAt) {
   Value blocks = constant(architecture.multiprocessors), steps = constant(tiled.depthTiles(product.tiles));
   Value isWhole = less(item, share.waves);
-  auto choose = [&](Value ofWhole, Value ofPart) -> Value {
-    return arith::SelectOp::create(b, loc, isWhole, ofWhole, ofPart);
-  };
+  auto choose = [&](Value ofWhole, Value ofPart) -> Value { return select(isWhole, ofWhole, ofPart); };
   Value rest = add(div(share.begin, steps), sub(item, share.waves)), first = mul(rest, steps);
   Value number = choose(add(function.block, mul(item, blocks)), add(mul(share.waves, blocks), rest));
   TileOfProduct tile = tileAt(number);
@@ -150,15 +148,14 @@ LogicalResult StreamedLinear::emitSumOfStream(const Product &product,
       Value element = elementOfPart(product, add(number, rest), rowOfTile, sub(at, tile.firstColumn));
       return memory.load(tiled.partials(), element, b.getF32Type(), count);
     };
-    return forLoop(add(first, constant(1)), add(last, constant(1)), constant(1), load(first),
-                   [&](Value number, ValueRange sum) {
-                     return SmallVector<Value>{arith::AddFOp::create(b, loc, sum[0], load(number))};
-                   })[0];
+    return forLoop(
+        add(first, constant(1)), add(last, constant(1)), constant(1), load(first),
+        [&](Value number, ValueRange sum) { return SmallVector<Value>{make<arith::AddFOp>(sum[0], load(number))}; })[0];
   };
-  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(tiled.root.getResult())).drop_back());
-  Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, constant(tiled.linear.features())));
+  Value rows = tiled.linear.rows();
+  Value isInside = make<arith::AndIOp>(less(row, rows), less(column, constant(tiled.linear.features())));
   // A tile that one block has is stored by that one.
-  isInside = arith::AndIOp::create(b, loc, isInside, less(first, last));
+  isInside = make<arith::AndIOp>(isInside, less(first, last));
   LogicalResult emitted = function.alone(
       [&] { return ifThen(isInside, [&] { return tiled.linear.storeResults(row, column, width, sums); }); });
   if (failed(emitted))

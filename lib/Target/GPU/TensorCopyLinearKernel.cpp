@@ -41,7 +41,7 @@ class TensorCopyLinearKernel final : public TiledLinear {
 public:
   TensorCopyLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                          const MatrixInstruction &instruction, RowRange rows, unsigned input, unsigned weight)
-      : TiledLinear(kernel, root, architecture, instruction, rows), input(input), weight(weight) {}
+      : TiledLinear(kernel, root, architecture, instruction, rows), inputBuffer(input), weightBuffer(weight) {}
 
   /// Returns the buffer that a factor of a linear is, row by row, in a type; nothing if it is none.
   static std::optional<unsigned> bufferOf(rt::KernelOp kernel, Value matrix, Type element);
@@ -57,7 +57,7 @@ private:
     return streamed.streamOf(product, rows);
   }
   LogicalResult emitProduct(const Product &product) override;
-  FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &, Value, Value, Value, TileRange) override {
+  Factor weightFactor(const MatrixTiles &, Value, Value, Value) override {
     llvm_unreachable("emitProduct() emits all");
   }
   void emitProducer(const Product &product, const TileOfProduct &tile, Place &place);
@@ -93,10 +93,10 @@ private:
     results.front().getDefiningOp()->setAttr(
         "loop_annotation", parseAttribute("#llvm.loop_annotation<unroll = <disable = true>>", b.getContext()));
   }
-  Value asI32(Value value) { return arith::TruncIOp::create(b, loc, b.getI32Type(), value); }
+  Value asI32(Value value) { return make<arith::TruncIOp>(b.getI32Type(), value); }
 
   StreamedLinear streamed{*this};
-  unsigned input, weight; ///< numbers of buffers
+  unsigned inputBuffer, weightBuffer;
   // Values of the function that is being emitted.
   Value stages, full, empty;
   std::optional<SumsWindow> sums; ///< of this warp
@@ -166,16 +166,15 @@ TensorCopyLinearKernel::TileOfProduct TensorCopyLinearKernel::tileAt(const Produ
 }
 
 TensorCopyLinearKernel::Place TensorCopyLinearKernel::placeBehind(const MatrixTiles &tiles, Place place) {
-  Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, place.stage, constant(tiles.stages - 1));
-  Value turn = arith::ExtUIOp::create(b, loc, b.getI32Type(), isLast);
-  return {arith::SelectOp::create(b, loc, isLast, constant(0), add(place.stage, constant(1))),
-          arith::XOrIOp::create(b, loc, place.parity, turn)};
+  Value isLast = equal(place.stage, constant(tiles.stages - 1));
+  Value turn = make<arith::ExtUIOp>(b.getI32Type(), isLast);
+  return {select(isLast, constant(0), add(place.stage, constant(1))), make<arith::XOrIOp>(place.parity, turn)};
 }
 
 LogicalResult
 TensorCopyLinearKernel::forEachTile(const Product &product, int32_t parity,
                                     function_ref<LogicalResult(const TileOfProduct &tile, Place &place)> body) {
-  Value first = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(parity));
+  Value first = word(parity);
   using Next = FailureOr<SmallVector<Value>>;
   auto loop = [&](Value begin, Value end, Value step, function_ref<TileOfProduct(Value number)> tileOf) {
     return forLoop(begin, end, step, {constant(0), first}, [&](Value number, ValueRange running) -> Next {
@@ -229,7 +228,7 @@ LogicalResult TensorCopyLinearKernel::emitConsumer(const Product &product, const
   auto release = [&](Value stage, Value condition) {
     Value isFirst = less(function.lane, constant(1));
     if (condition)
-      isFirst = arith::AndIOp::create(b, loc, isFirst, condition);
+      isFirst = make<arith::AndIOp>(isFirst, condition);
     ifThen(isFirst, [&] { arrive(b, loc, barrierOf(empty, stage)); });
   };
   auto waitForProducts = [&](int64_t pending) {
@@ -267,9 +266,9 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
     return {buffer,  elementBytes, rows, number(linear.depth()), boxRows, tiles.chunks * matrices.chunkElements(),
             rowBytes};
   };
-  beginProduct(
-      product, (consumerWarps + warpsOfGroup) * architecture.warpSize, blocksOf(product) * product.isUsed,
-      {mapOf(input, linear.rowsOfLinear(), tiles.rows), mapOf(weight, number(linear.features()), tiles.columns)});
+  beginProduct(product, (consumerWarps + warpsOfGroup) * architecture.warpSize, blocksOf(product) * product.isUsed,
+               {mapOf(inputBuffer, linear.rowsOfLinear(), tiles.rows),
+                mapOf(weightBuffer, number(linear.features()), tiles.columns)});
   if (product.stream)
     streamed.reserveParts(product);
   function.planRegistersFor(1);
@@ -295,7 +294,7 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
   };
   auto produce = [&]() -> LogicalResult {
     setRegisters(b, loc, /*areFewer=*/true, producerRegisters);
-    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, function.warp, constant(consumerWarps));
+    Value isFirst = equal(function.warp, constant(consumerWarps));
     return ifThen(isFirst, [&] {
       return ifThen(electThread(b, loc), [&] {
         // All stages are empty at first: the phase before the first one counts as ended.

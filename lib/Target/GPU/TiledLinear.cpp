@@ -32,6 +32,34 @@ LogicalResult TiledLinear::run() {
                  succeeded(emitTiles(TileSize::Large, {mostOfSmall})));
 }
 
+MatrixTiles TiledLinear::quantizedTiles(TileSize size, int64_t chunks, int64_t columnsOfLarge, int64_t shorter) const {
+  int64_t stages = architecture.vendor == Vendor::Amd ? 2 : 3;
+  MatrixTiles tiles = {64, 64, 32, 32, chunks, stages};
+  if (size == TileSize::Least)
+    tiles = {leastTileRows, 64, leastTileRows, 16, chunks, stages};
+  else if (size == TileSize::Large)
+    tiles = {128, 128, 64, columnsOfLarge, chunks, stages};
+  tiles.loadsAhead = size == TileSize::Large ? 1 : loadsOfFewRows / shorter;
+  return tiles;
+}
+
+Factor TiledLinear::inputFactor(Value rows) {
+  Factor factor;
+  factor.rows = rows;
+  factor.isRagged = true;
+  Value values = function.kernelScratch(number(0));
+  factor.address = [this, values](Value row) {
+    return memory.at(values, mul(row, constant(input->rowBytes())), b.getI8Type());
+  };
+  return factor;
+}
+
+Value TiledLinear::scaledByRows(Value sums, Value row, Value column, int64_t width) {
+  Value ofColumns = panelTiles.scalesOfColumns(column, width);
+  Value ofRow = memory.load(function.kernelScratch(input->scalesBegin()), row, b.getF32Type(), 1);
+  return make<arith::MulFOp>(make<arith::MulFOp>(sums, splat(ofRow, width)), ofColumns);
+}
+
 GpuKernelShape TiledLinear::shapeOf(int64_t rows) {
   GpuKernelShape shape;
   shape.rows = double(rows);
@@ -39,7 +67,7 @@ GpuKernelShape TiledLinear::shapeOf(int64_t rows) {
   shape.depth = double(linear.depth());
   shape.inputBytes = 16.0 / double(matrices.chunkElements());
   shape.weightBytes = double(getElementTypeOrSelf(root.getWeight()).getIntOrFloatBitWidth()) / 8;
-  if (std::optional<BlockPanels> panels = weights.panelsOf(root.getWeight()))
+  if (const std::optional<BlockPanels> &panels = panelTiles.panels)
     shape.weightBytes = double(panels->panelBytes()) / double(BlockPanels::rows * linear.depth());
   shape.outputBytes = 4;
   return shape;
@@ -90,7 +118,7 @@ std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles,
 }
 
 Value TiledLinear::elementOfPart(Value part, Value row, Value column) {
-  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
+  Value rows = linear.rows();
   return add(mul(add(mul(part, rows), row), constant(linear.features())), column);
 }
 
@@ -152,7 +180,7 @@ TiledLinear::TileOfProduct TiledLinear::tileOf(const Product &product, Value row
 
 LogicalResult TiledLinear::storeTile(const Product &product, const TileOfProduct &tile, ArrayRef<Value> sums,
                                      std::optional<SumsWindow> window) {
-  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
+  Value rows = linear.rows();
   auto storePart = [&](Value row, Value column, int64_t width, const SumsFn &read) -> LogicalResult {
     auto store = [&] { return linear.storeResults(row, column, width, read); };
     if (!product.split && !product.stream)
@@ -174,12 +202,14 @@ LogicalResult TiledLinear::emitProduct(const Product &product) {
   beginProduct(product, product.tiles.warps() * architecture.warpSize, product.tileCount());
   if (int32_t blocks = product.tiles.blocksOfMultiprocessor)
     function.planRegistersFor(blocks);
-  Value rows = function.product(ArrayRef<AffineExpr>(function.sizes.of(root.getResult())).drop_back());
+  Value rows = linear.rows();
   Value parts = product.split ? function.size(product.split->parts) : constant(1), number = div(function.block, parts);
   Value columnTiles = constant(product.columnTiles);
   TileOfProduct tile = tileOf(product, div(number, columnTiles), rem(number, columnTiles), rem(function.block, parts));
   LogicalResult emitted = function.alone([&]() -> LogicalResult {
-    FailureOr<SmallVector<Value>> sums = multiplyTile(product.tiles, rows, tile.firstRow, tile.firstColumn, tile.range);
+    FailureOr<SmallVector<Value>> sums = matrices.multiply(
+        product.tiles, inputFactor(rows), weightFactor(product.tiles, rows, tile.firstRow, tile.firstColumn),
+        tile.firstRow, tile.firstColumn, constant(multipliedDepth()), tile.range);
     return failed(sums) ? failure() : storeTile(product, tile, *sums);
   });
   if (failed(emitted))
@@ -200,10 +230,9 @@ LogicalResult TiledLinear::emitSumOfParts(const Split &split) {
     auto load = [&](Value part) {
       return memory.load(partials(), elementOfPart(part, row, at), b.getF32Type(), count);
     };
-    return forLoop(constant(1), function.size(split.parts), constant(1), load(constant(0)),
-                   [&](Value part, ValueRange sum) {
-                     return SmallVector<Value>{arith::AddFOp::create(b, loc, sum[0], load(part))};
-                   })[0];
+    return forLoop(
+        constant(1), function.size(split.parts), constant(1), load(constant(0)),
+        [&](Value part, ValueRange sum) { return SmallVector<Value>{make<arith::AddFOp>(sum[0], load(part))}; })[0];
   };
   LogicalResult emitted = function.alone([&] {
     return ifThen(less(number, function.size(vectors)), [&] { return linear.storeResults(row, column, width, sums); });

@@ -10,11 +10,10 @@
 #include "intarsia/Cost/GpuKernels.h"
 #include "lib/Target/GPU/KernelEmitter.h"
 #include "lib/Target/GPU/LinearResults.h"
-#include "lib/Target/GPU/MatrixEmitter.h"
+#include "lib/Target/GPU/PanelTiles.h"
+#include "lib/Target/GPU/QuantizedRows.h"
 
 namespace intarsia::gpu {
-
-struct QuantizedRows;
 
 /// Rows of the least tiles: what one instruction multiplies, but for those of four warps.
 inline constexpr int64_t leastTileRows = 16;
@@ -33,8 +32,9 @@ inline constexpr int64_t leastDepthOfPart = 256;
 class TiledLinear : public KernelEmitter {
 public:
   TiledLinear(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
-              const MatrixInstruction &instruction, RowRange rowRange)
-      : KernelEmitter(kernel, architecture), root(root), instruction(instruction), rowRange(rowRange) {}
+              const MatrixInstruction &instruction, RowRange rowRange, const QuantizedRows *input = nullptr)
+      : KernelEmitter(kernel, architecture), root(root), instruction(instruction),
+        input(input ? std::optional(*input) : std::nullopt), rowRange(rowRange) {}
 
 protected:
   friend class StreamedLinear;
@@ -42,10 +42,13 @@ protected:
   /// Sizes of tiles: of leastTileRows, of a few times as many, and such as read little memory for each sum.
   enum class TileSize { Least, Small, Large };
   virtual MatrixTiles tilesFor(TileSize size) const = 0;
-  /// Emits the product of this block.
-  virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiplyTile(const MatrixTiles &tiles, mlir::Value rows,
-                                                                       mlir::Value firstRow, mlir::Value firstColumn,
-                                                                       TileRange range) = 0;
+  /// Returns tiles of quantized rows, whose elements are `shorter` times as many as those of floats in as many bytes.
+  MatrixTiles quantizedTiles(TileSize size, int64_t chunks, int64_t columnsOfLarge, int64_t shorter) const;
+  /// Returns the input as a factor. Here it is quantized, and multiplied as it lies in scratch.
+  virtual Factor inputFactor(mlir::Value rows);
+  /// Returns the weight as a factor, and what stages have beside it.
+  virtual Factor weightFactor(const MatrixTiles &tiles, mlir::Value rows, mlir::Value firstRow,
+                              mlir::Value firstColumn) = 0;
   /// How blocks share the depth of a product of few tiles.
   struct Split {
     mlir::AffineExpr parts, tilesOfPart; ///< of the depth
@@ -98,43 +101,19 @@ protected:
     return llvm::divideCeil(multipliedDepth(), tiles.chunks * matrices.chunkElements());
   }
   /// Returns what is multiplied along the depth, with zeros behind its end.
-  virtual int64_t multipliedDepth() { return linear.depth(); }
+  int64_t multipliedDepth() { return input ? input->paddedDepth() : linear.depth(); }
   /// Returns where scratch of the kernel begins that no launch before this one writes.
-  virtual mlir::AffineExpr scratchBegin() { return number(0); }
-
-  // Tiles of weights in panels (PanelTiles.cpp).
-  /// What a thread copies of each tile: a step of 32 elements of a row.
-  struct Unit {
-    mlir::Value row, step;   ///< in the tile
-    mlir::Value ofMatrix;    ///< row of the matrix
-    mlir::Value panel, head; ///< of the weight; the scale in the head is null if there is none
-  };
-  /// Returns the units of a thread of a tile of rows, of which those below `end` are computed.
-  llvm::SmallVector<Unit> unitsOf(const MatrixTiles &tiles, int64_t rows, mlir::Value firstRow, mlir::Value end);
-  llvm::SmallVector<Unit> unitsOfWeight(const MatrixTiles &tiles, const BlockPanels &panels, mlir::Value firstColumn);
-  /// Appends what is stored of a unit of the tile at `k`: lines, then scales of its blocks.
-  void loadUnit(const BlockPanels &panels, const Unit &unit, mlir::Value k, llvm::SmallVectorImpl<mlir::Value> &loaded);
-  /// Returns the four elements of a word as they are stored: unsigned, in bytes.
-  mlir::Value unpackWord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> loaded, int64_t number);
-  /// Returns what the elements of a block of the unit are multiplied by, `factor` included, and what is added then, or
-  /// null.
-  std::pair<mlir::Value, mlir::Value> scalesOfUnit(const BlockPanels &panels, const Unit &unit,
-                                                   llvm::ArrayRef<mlir::Value> loaded, int64_t block, double factor);
+  mlir::AffineExpr scratchBegin() { return input ? input->bytes() : number(0); }
   /// Returns sums by the scale of their row of the input, and by those that their columns have in the heads of panels.
-  mlir::Value scaledByRows(const QuantizedRows &input, const BlockPanels &panels, mlir::Value sums, mlir::Value row,
-                           mlir::Value column, int64_t width);
-  /// Returns the blocks of a unit: two where they are shorter than a step.
-  static int64_t blocksOfUnit(const BlockPanels &panels) {
-    return panels.block && panels.block < BlockPanels::stepDepth ? BlockPanels::stepDepth / panels.block : 1;
+  mlir::Value scaledByRows(mlir::Value sums, mlir::Value row, mlir::Value column, int64_t width);
+
+  // Offsets in a stage: rows of the input, those of the weight, and what kernels have behind them.
+  static int64_t weightBegin(const MatrixTiles &tiles) { return tiles.rows * tiles.chunks * chunkBytes; }
+  static int64_t scalesBegin(const MatrixTiles &tiles) {
+    return (tiles.rows + tiles.columns) * tiles.chunks * chunkBytes;
   }
-  /// Returns where a chunk of a row lies in a tile.
-  mlir::Value chunkPointer(const MatrixTiles &tiles, mlir::Value tile, mlir::Value row, mlir::Value chunk);
-
-  mlir::Value word(int64_t value); ///< i32
-  /// Returns i32 with the same value in each byte.
-  mlir::Value bytesOf(int64_t each) { return word(int64_t(uint32_t(each) * 0x01010101u)); }
-
-  mlir::AffineExpr number(int64_t value) { return mlir::getAffineConstantExpr(value, b.getContext()); }
+  mlir::Value at(mlir::Value pointer, int64_t bytes) { return memory.at(pointer, constant(bytes), b.getI8Type()); }
+  bool isMma() const { return instruction.family == MatrixFamily::Mma; }
 
   /// Returns how the product of a number of rows of tiles is split; nothing if it is not, whatever that number is.
   std::optional<Split> splitOf(const MatrixTiles &tiles, mlir::AffineExpr rowTiles);
@@ -147,7 +126,8 @@ protected:
   const MatrixInstruction &instruction;
   MatrixEmitter matrices{function, tensors, instruction};
   LinearResults linear{function, tensors, root};
-  PanelEmitter weights{function};
+  PanelTiles panelTiles{function, matrices, root};
+  const std::optional<QuantizedRows> input; ///< the launch before has the input so
 
 private:
   mlir::LogicalResult run() override;
