@@ -46,6 +46,7 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
           fuser.makeGroup(candidate);
       }
     };
+    groupAll([&](Operation *op) { return isRowReduction(op, fuser.work()); }, KernelRoot::Rows, growReducedRows);
     groupAll(isReduction, KernelRoot::Generic, growReduction);
     groupAll(isRowWise, KernelRoot::Rows, growRows);
     groupAll([](Operation *op) { return isElementwise(op) || isParallelGeneric(op); }, KernelRoot::Rows, growRows);

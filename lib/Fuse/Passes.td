@@ -46,6 +46,17 @@ def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
                            "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect"];
 }
 
+def FuseSplitReductions : Pass<"fuse-split-reductions", "::mlir::func::FuncOp"> {
+  let summary = "Reduces many elements to few in two steps, so that many threads have work";
+  let description = [{
+    A reduction along several dimensions to fewer results than a machine has threads becomes one along the inner
+    dimensions, with a result for each index of the outermost one, and one of those results. Sums are added in another
+    order then.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::linalg::LinalgDialect"];
+}
+
 def FuseSharedInputLinears : DecidingPass<"fuse-shared-input-linears"> {
   let summary = "Concatenates linears that read the same input";
   let description = [{

@@ -11,6 +11,37 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::fuse;
 
+bool fuse::isRowReduction(Operation *op, const WorkModel &work) {
+  auto reduction = dyn_cast<linalg::GenericOp>(op);
+  if (!reduction || reduction->getNumResults() != 1 || reduction.getNumReductionLoops() != 1 ||
+      !hasOnlyCloneableScalars(op, work) || !isCloned(*reduction.getDpsInitOperand(0)))
+    return false;
+  unsigned rank = reduction.getNumLoops();
+  if (reduction.getIteratorTypesArray().back() != utils::IteratorType::reduction ||
+      reduction.getMatchingIndexingMap(reduction.getDpsInitOperand(0)) !=
+          AffineMap::getMultiDimIdentityMap(rank, op->getContext()).dropResult(rank - 1))
+    return false;
+  return llvm::all_of(reduction.getDpsInputOperands(),
+                      [&](OpOperand *input) { return reduction.getMatchingIndexingMap(input).isIdentity(); }) &&
+         llvm::none_of(capturedValues(op), [](Value value) { return isa<RankedTensorType>(value.getType()); });
+}
+
+/// True if the op's operands that have a value for each row, and that the candidate computes, are read at the row.
+static bool readsAtRow(Operation *op, ArrayRef<AffineExpr> sizes, const Candidate &candidate, const WorkModel &work) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return sizes.empty() || llvm::all_of(op->getOpOperands(), [&](OpOperand &use) {
+           if (!isa<RankedTensorType>(use.get().getType()) || !candidate.computes(use.get()) ||
+               work.sizes(use.get()) != sizes.drop_back())
+             return true;
+           if (!generic)
+             return false;
+           unsigned rank = generic.getNumLoops();
+           AffineMap map = generic.getMatchingIndexingMap(&use),
+                     whole = AffineMap::getMultiDimIdentityMap(rank, op->getContext());
+           return map == (rank == sizes.size() ? whole.dropResult(rank - 1) : whole);
+         });
+}
+
 /// True if the op can be part of a kernel over rows of these sizes.
 static bool fitsRows(Operation *op, ArrayRef<AffineExpr> sizes, const Candidate &candidate, const WorkModel &work) {
   if (isa<nn::EmbeddingOp>(op))
@@ -21,8 +52,22 @@ static bool fitsRows(Operation *op, ArrayRef<AffineExpr> sizes, const Candidate 
   if (isRowWise(op))
     return work.sizes(op->getResult(0)) == sizes && llvm::none_of(candidate.ops, isRowWise);
   std::string whyNot;
-  return isElementwiseOver(
-      op, sizes, /*lastDimOnly=*/false, [&](Value value) { return candidate.computes(value); }, work, whyNot);
+  auto isOfRows = [&](Value value) { return candidate.computes(value) && work.sizes(value) == sizes; };
+  if (!isElementwiseOver(op, sizes, /*lastDimOnly=*/false, isOfRows, work, whyNot))
+    return false;
+  return readsAtRow(op, sizes, candidate, work);
+}
+
+/// True if the op computes something once for each row: a reduction, or what is computed from those alone.
+static bool isOncePerRow(Operation *op, ArrayRef<AffineExpr> sizes, const Candidate &candidate, const WorkModel &work) {
+  if (sizes.empty() || op->getNumResults() != 1 || work.sizes(op->getResult(0)) != sizes.drop_back())
+    return false;
+  if (isRowReduction(op, work))
+    return work.sizes(cast<linalg::GenericOp>(op).getDpsInputOperand(0)->get()) == sizes;
+  std::string whyNot;
+  auto isOfRows = [&](Value value) { return candidate.computes(value) && work.sizes(value) == sizes; };
+  return isElementwiseOver(op, sizes.drop_back(), /*lastDimOnly=*/false, isOfRows, work, whyNot) &&
+         readsAtRow(op, sizes, candidate, work);
 }
 
 /// Slices of what comes in, such as the first rows of a position table, are read where they are.
@@ -34,18 +79,15 @@ static void takeSlices(Candidate &candidate) {
           candidate.views.insert(slice);
 }
 
-void fuse::growRows(Fuser &fuser, Candidate &candidate) {
+/// Grows a candidate over rows of these sizes.
+static void grow(Fuser &fuser, Candidate &candidate, ArrayRef<AffineExpr> sizes, bool takesReductions) {
   const WorkModel &work = fuser.work();
-  Sizes sizes(work.sizes(candidate.root->getResult(0)));
-  Candidate nothing(candidate.root, KernelRoot::Rows);
-  nothing.ops.clear();
-  if (!fitsRows(candidate.root, sizes, nothing, work))
-    return; // a transposition, for example: a kernel of its own
   llvm::SmallPtrSet<Operation *, 16> refused;
   auto tryJoin = [&](Operation *op, ArrayRef<AffineExpr> sizes) {
     if (refused.contains(op) || candidate.has(op) || op->getBlock() != candidate.root->getBlock())
       return false;
-    if (!fitsRows(op, sizes, candidate, work) || !fuser.staysWhole(candidate, op))
+    bool fits = fitsRows(op, sizes, candidate, work) || (takesReductions && isOncePerRow(op, sizes, candidate, work));
+    if (!fits || !fuser.staysWhole(candidate, op))
       return false; // may fit once its neighbours have joined
     if (!fuser.shouldJoin(candidate, op, KernelRoot::Rows)) {
       refused.insert(op);
@@ -72,11 +114,35 @@ void fuse::growRows(Fuser &fuser, Candidate &candidate) {
         bool isPart = isa<tensor::ConcatOp>(candidate.ops[i]);
         if (isPart && !isElementwise(producer) && !isParallelGeneric(producer))
           continue;
-        if (onlyHere && samePosition)
-          grew |= tryJoin(producer, isPart ? work.sizes(use.get()) : ArrayRef<AffineExpr>(sizes));
+        bool isOfRow =
+            takesReductions && isa<RankedTensorType>(use.get().getType()) && work.sizes(use.get()) == sizes.drop_back();
+        if (onlyHere && (samePosition || isOfRow))
+          grew |= tryJoin(producer, isPart ? work.sizes(use.get()) : sizes);
       }
     for (Operation *consumer : fuser.consumers(candidate))
       grew |= tryJoin(consumer, sizes);
   }
   takeSlices(candidate);
+}
+
+void fuse::growRows(Fuser &fuser, Candidate &candidate) {
+  Sizes sizes(fuser.work().sizes(candidate.root->getResult(0)));
+  Candidate nothing(candidate.root, KernelRoot::Rows);
+  nothing.ops.clear();
+  if (fitsRows(candidate.root, sizes, nothing, fuser.work())) // else a transposition, for example: a kernel of its own
+    grow(fuser, candidate, sizes, /*takesReductions=*/false);
+}
+
+void fuse::growReducedRows(Fuser &fuser, Candidate &candidate) {
+  const WorkModel &work = fuser.work();
+  Sizes sizes(work.sizes(cast<linalg::GenericOp>(candidate.root).getDpsInputOperand(0)->get()));
+  grow(fuser, candidate, sizes, /*takesReductions=*/true);
+  // What is left once a row inside would be computed again for a result of its own.
+  bool areRows = llvm::all_of(fuser.results(candidate),
+                              [&](Value result) { return work.sizes(result) == ArrayRef<AffineExpr>(sizes); });
+  if (!areRows) {
+    candidate.ops.clear();
+    candidate.ops.insert(candidate.root);
+    candidate.views.clear();
+  }
 }

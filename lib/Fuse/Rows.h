@@ -17,6 +17,12 @@ namespace intarsia::fuse {
 /// at most one norm or softmax.
 void growRows(Fuser &fuser, Candidate &candidate);
 
+/// True if an op reduces the last dimension of its inputs, and has a value for each row.
+bool isRowReduction(mlir::Operation *op, const WorkModel &work);
+/// The same from a reduction of rows: what is computed with its result, and further reductions of the same rows, as far
+/// as whole rows come out: a softmax, a norm.
+void growReducedRows(Fuser &fuser, Candidate &candidate);
+
 } // namespace intarsia::fuse
 
 #endif

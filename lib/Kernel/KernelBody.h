@@ -48,9 +48,8 @@ public:
       mlir::Value size,
       llvm::function_ref<llvm::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
       llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) override;
-  llvm::FailureOr<mlir::Value>
-  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
-                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element) override;
+  Values emitReductions(mlir::Value size, llvm::ArrayRef<Reduction> reductions,
+                        llvm::function_ref<Values(mlir::Value i, int64_t width)> elements) override;
 
   /// Begins a function whose block ends with the terminator `end`: what is emitted from then on comes before it. Sizes
   /// and constants are computed at its start.

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/LinalgEmitter.h"
+#include "lib/Kernel/Reads.h"
 
 #include "lib/Kernel/TensorEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,7 +26,7 @@ FailureOr<SmallVector<Value>> LinalgEmitter::emitBody(linalg::LinalgOp op, Array
       continue;
     }
     if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
-      Element element = emitExtract(extract, values, width);
+      Element element = emitExtract(op, extract, values, iteration, width);
       if (failed(element))
         return failure();
       values[extract.getResult()] = *element;
@@ -86,8 +87,31 @@ Value LinalgEmitter::emitIndex(const Index &at, int64_t width) {
   return arith::AddIOp::create(b, loc, value, iota);
 }
 
-/// Emits elements of a tensor at indices of the body, lane by lane.
-Element LinalgEmitter::emitExtract(tensor::ExtractOp extract, BodyValues &values, int64_t width) {
+/// True if a value of a body is not the same in all lanes.
+static bool differsByLane(linalg::LinalgOp op, Value value, ArrayRef<Index> iteration) {
+  llvm::SetVector<Value> open;
+  open.insert(value);
+  for (unsigned i = 0; i < open.size(); ++i) {
+    if (auto argument = dyn_cast<BlockArgument>(open[i]); argument && argument.getOwner() == op.getBlock()) {
+      AffineMap map = op.getMatchingIndexingMap(op.getMatchingOpOperand(argument));
+      for (auto [loop, index] : llvm::enumerate(iteration))
+        if (index.lane && map.isFunctionOfDim(loop))
+          return true;
+      continue;
+    }
+    Operation *definition = open[i].getDefiningOp();
+    if (auto index = dyn_cast_or_null<linalg::IndexOp>(definition); index && iteration[index.getDim()].lane)
+      return true;
+    if (definition && definition->getBlock() == op.getBlock())
+      open.insert(definition->operand_begin(), definition->operand_end());
+  }
+  return false;
+}
+
+/// Emits elements of a tensor at indices of the body: neighbours where only the last index runs along the lanes, and is
+/// theirs; else lane by lane.
+Element LinalgEmitter::emitExtract(linalg::LinalgOp op, tensor::ExtractOp extract, BodyValues &values,
+                                   ArrayRef<Index> iteration, int64_t width) {
   // Loops and sizes are checked once a call (SizeConstraints.cpp), what comes from data here.
   FailureOr<SmallVector<Value>> indices = valuesOf(extract.getIndices(), values, width);
   if (failed(indices))
@@ -95,29 +119,33 @@ Element LinalgEmitter::emitExtract(tensor::ExtractOp extract, BodyValues &values
   llvm::SmallBitVector isComputed(indices->size());
   for (auto [d, index] : llvm::enumerate(extract.getIndices()))
     isComputed[d] = !index.getDefiningOp<linalg::IndexOp>() && !body.sizes.ofIndex(index);
-  SmallVector<Value> lanes;
-  for (int64_t lane = 0; lane < width; ++lane) {
+  auto scalarAt = [&](int64_t lane) {
     Indices at;
     for (Value index : *indices)
       at.push_back({width == 1 ? index : vector::ExtractOp::create(b, loc, index, lane).getResult()});
-    Element element = tensors.evaluateInside(extract.getTensor(), at, isComputed, 1);
+    return at;
+  };
+  if (width == 1)
+    return tensors.evaluateInside(extract.getTensor(), scalarAt(0), isComputed, 1);
+  auto differs = [&](Value index) { return differsByLane(op, index, iteration); };
+  if (!indices->empty() && llvm::none_of(extract.getIndices().drop_back(), differs)) {
+    Value last = extract.getIndices().back();
+    auto loop = last.getDefiningOp<linalg::IndexOp>();
+    if (!differs(last) || (loop && loop->getBlock() == op.getBlock())) {
+      Indices at = scalarAt(0);
+      if (differs(last))
+        at.back() = iteration[loop.getDim()];
+      return tensors.evaluateInside(extract.getTensor(), at, isComputed, width);
+    }
+  }
+  SmallVector<Value> lanes;
+  for (int64_t lane = 0; lane < width; ++lane) {
+    Element element = tensors.evaluateInside(extract.getTensor(), scalarAt(lane), isComputed, 1);
     if (failed(element))
       return failure();
     lanes.push_back(*element);
   }
-  if (width == 1)
-    return lanes[0];
   return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes).getResult();
-}
-
-/// The op that combines the running value with the rest, if the body is `running = op(running, f(inputs))`.
-static Operation *reductionCombiner(linalg::LinalgOp op, unsigned result) {
-  Value yielded = op.getBlock()->getTerminator()->getOperand(result);
-  Operation *combiner = yielded.getDefiningOp();
-  BlockArgument running = op.getRegionOutputArgs()[result];
-  if (!combiner || combiner->getNumOperands() != 2 || !running.hasOneUse() || *running.getUsers().begin() != combiner)
-    return nullptr;
-  return isa<arith::AddFOp, arith::MaximumFOp>(combiner) ? combiner : nullptr;
 }
 
 /// Returns the size of a loop from the first operand that has it.
@@ -154,6 +182,51 @@ FailureOr<Index> LinalgEmitter::evaluateIndex(linalg::LinalgOp op, AffineExpr ex
   return Index{isSum ? add(left->base, right->base) : mul(left->base, right->base), left->lane || right->lane};
 }
 
+/// Returns every second, third or fourth element of a tensor in memory, from vectors that overlap by one element, so
+/// that nothing behind the last one is read. Fails without a message where lanes lie in another way.
+Element LinalgEmitter::evaluateApart(linalg::LinalgOp op, OpOperand &operand, ArrayRef<Index> loops, int64_t lanes) {
+  constexpr int64_t largestStep = 4;
+  AffineMap map = op.getMatchingIndexingMap(&operand);
+  auto lane = llvm::find_if(loops, [](const Index &loop) { return loop.lane; });
+  if (lane == loops.end() || !isa<BlockArgument>(operand.get()) || map.getNumResults() == 0)
+    return failure();
+  unsigned dim = lane - loops.begin();
+  AffineExpr last = map.getResults().back(), here = getAffineDimExpr(dim, b.getContext());
+  auto step = dyn_cast<AffineConstantExpr>(
+      simplifyAffineExpr(last.replace(here, here + 1) - last, map.getNumDims(), map.getNumSymbols()));
+  if (!step || step.getValue() < 2 || step.getValue() > std::min(largestStep, lanes - 1) ||
+      map.dropResult(map.getNumResults() - 1).isFunctionOfDim(dim))
+    return failure();
+  Indices first(loops), at;
+  first[dim].lane = false;
+  for (AffineExpr expression : map.getResults()) {
+    FailureOr<Index> index = evaluateIndex(op, expression, first);
+    if (failed(index) || !index->base)
+      return failure();
+    at.push_back(*index);
+  }
+  Value begin = at.back().base, result;
+  for (int64_t part = 0; part != step.getValue(); ++part) {
+    at.back() = {add(begin, constant(part * (lanes - 1))), true};
+    Element element = tensors.evaluate(operand.get(), at, lanes);
+    if (failed(element))
+      return failure();
+    if (part == 0) {
+      result = *element;
+      continue;
+    }
+    // Lane l is element l * step, which the vector has that begins next before it.
+    SmallVector<int64_t> mask;
+    for (int64_t l = 0; l != lanes; ++l) {
+      int64_t wanted = l * step.getValue(), of = std::min(wanted / (lanes - 1), step.getValue() - 1);
+      bool isHere = of == part;
+      mask.push_back(isHere ? lanes + wanted - part * (lanes - 1) : part == 1 ? wanted % lanes : l);
+    }
+    result = vector::ShuffleOp::create(b, loc, result, *element, mask);
+  }
+  return result;
+}
+
 /// Returns a vector of an operand where the loops have the indices `loops`.
 Element LinalgEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, ArrayRef<Index> loops, int64_t lanes) {
   if (!isa<RankedTensorType>(operand.get().getType())) {
@@ -171,7 +244,9 @@ Element LinalgEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, 
       indices.push_back(*index);
       continue;
     }
-    // Lanes that lie apart are read one after the other.
+    if (Element element = evaluateApart(op, operand, loops, lanes); succeeded(element))
+      return element;
+    // Other lanes that lie apart are read one after the other.
     SmallVector<Value> elements;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       Indices one(loops);
@@ -218,11 +293,28 @@ Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRe
       return failure();
     starts.push_back(*start);
   }
-  // One scalar along one dimension: the lanes run along what is reduced.
-  if (Operation *combiner = reductionCombiner(op, result);
-      combiner && width == 1 && reductions.size() == 1 && starts.size() == 1)
-    return reduceAlongLanes(op, starts[0], iteration, reductions[0], !isa<arith::AddFOp>(combiner));
-  Elements results = reduceInLoops(op, starts, iteration, reductions, width);
+  Elements results = failure();
+  std::optional<unsigned> inner = width == 1 ? neighbouringReduction(op) : std::nullopt;
+  std::optional<SmallVector<Reduction>> combined = reductionsOf(op);
+  std::optional<PositionSearch> search = positionSearchOf(op);
+  if (width == 1 && combined && (inner || (reductions.size() == 1 && starts.size() == 1))) {
+    // A scalar: the lanes run along what is reduced.
+    unsigned loop = inner.value_or(reductions.front()), outermost = loop;
+    llvm::erase(reductions, loop);
+    FailureOr<AffineExpr> count = sizeOfLoop(op, loop);
+    if (failed(count))
+      return failure();
+    // Loops over what lies one behind the other are one loop.
+    while (!reductions.empty() && walkAsOne(op, reductions.back(), outermost)) {
+      outermost = reductions.pop_back_val();
+      count = *count * *sizeOfLoop(op, outermost);
+    }
+    results = reduceAlongLanes(op, starts, iteration, reductions, {loop, *count}, *combined);
+  } else if (inner && search && code->instructions.lanes > 1) {
+    results = findAlongLanes(op, starts, iteration, *inner, *search);
+  } else {
+    results = reduceInLoops(op, starts, iteration, reductions, width);
+  }
   if (failed(results))
     return failure();
   for (auto [other, element] : llvm::zip_equal(op->getResults(), *results))
@@ -255,25 +347,107 @@ LinalgEmitter::Elements LinalgEmitter::evaluateBody(linalg::LinalgOp op, ArrayRe
   return emitBody(op, arguments, loops, lanes);
 }
 
-/// Reduces along one loop to a scalar.
-Element LinalgEmitter::reduceAlongLanes(linalg::LinalgOp op, Value start, ArrayRef<Index> iteration, unsigned loop,
-                                        bool maximum) {
-  Type type = start.getType();
+/// True if two loops may be walked as one: wherever elements are read, those of the inner loop lie behind each other,
+/// and behind them those of the next iteration of the outer one.
+bool LinalgEmitter::walkAsOne(linalg::LinalgOp op, unsigned outer, unsigned inner) {
+  FailureOr<AffineExpr> count = sizeOfLoop(op, inner);
+  if (op.hasIndexSemantics() || failed(count) || failed(sizeOfLoop(op, outer)))
+    return false;
+  return llvm::all_of(op.getDpsInputOperands(), [&](OpOperand *input) {
+    AffineMap map = op.getMatchingIndexingMap(input);
+    std::optional<unsigned> of;
+    for (unsigned d = 0; d != map.getNumResults(); ++d) {
+      if (!map.getResult(d).isFunctionOfDim(outer) && !map.getResult(d).isFunctionOfDim(inner))
+        continue;
+      if (of || d + 1 == map.getNumResults() || map.getResult(d) != getAffineDimExpr(outer, b.getContext()) ||
+          map.getResult(d + 1) != getAffineDimExpr(inner, b.getContext()) ||
+          body.sizes.of(input->get())[d + 1] != *count)
+        return false;
+      of = d++;
+    }
+    return !of || areOneDimension(readsOf(input->get(), body.sizes), *of, body.sizes.of(input->get()), body.sizes);
+  });
+}
+
+/// Reduces along all loops of `outer`, one in the other, and innermost along `inner`, of which a vector holds
+/// neighbouring iterations. Returns scalars.
+LinalgEmitter::Elements LinalgEmitter::reduceAlongLanes(linalg::LinalgOp op, ValueRange running, ArrayRef<Index> loops,
+                                                        ArrayRef<unsigned> outer, std::pair<unsigned, AffineExpr> inner,
+                                                        ArrayRef<Reduction> reductions) {
+  if (!outer.empty()) {
+    FailureOr<AffineExpr> extent = sizeOfLoop(op, outer.front());
+    if (failed(extent))
+      return failure();
+    return forLoop(constant(0), body.size(*extent), constant(1), running,
+                   [&](Value iv, ValueRange carried) -> Elements {
+                     Indices next(loops);
+                     next[outer.front()] = {iv};
+                     return reduceAlongLanes(op, carried, next, outer.drop_front(), inner, reductions);
+                   });
+  }
+  Elements partial =
+      code->rowLoops->emitReductions(body.size(inner.second), reductions, [&](Value i, int64_t lanes) -> Elements {
+        Indices next(loops);
+        next[inner.first] = {i, true};
+        // The body alone: what it is combined with changes nothing. Adding -0.0 does not, adding 0.0 makes 0.0 of -0.0.
+        SmallVector<Value> nothing = neutral(b, loc, reductions, lanes);
+        for (auto [value, reduction] : llvm::zip_equal(nothing, reductions))
+          if (reduction.kind == Combination::ADD && isa<FloatType>(reduction.type))
+            value = floatConstant(-0.0, reduction.type, lanes);
+        return evaluateBody(op, next, nothing, lanes);
+      });
+  if (failed(partial))
+    return failure();
+  return combine(b, loc, reductions, running, *partial);
+}
+
+/// Finds the largest or smallest element along a loop, and where it is. Returns scalars.
+LinalgEmitter::Elements LinalgEmitter::findAlongLanes(linalg::LinalgOp op, ValueRange start, ArrayRef<Index> loops,
+                                                      unsigned loop, const PositionSearch &search) {
   FailureOr<AffineExpr> extent = sizeOfLoop(op, loop);
   if (failed(extent))
     return failure();
-  Element partial = reduce(body.size(*extent), maximum, type, [&](Value i, int64_t lanes) {
-    Indices loops(iteration);
-    loops[loop] = {i, true};
-    Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, lanes);
-    Elements results = evaluateBody(op, loops, neutral, lanes);
-    return failed(results) ? Element(failure()) : Element((*results)[0]);
-  });
-  if (failed(partial))
+  Value count = body.size(*extent), lanes = constant(code->instructions.lanes), whole = mul(div(count, lanes), lanes);
+  auto find = [&](Value begin, Value end, int64_t width, ValueRange from) {
+    return forLoop(begin, end, constant(width), from, [&](Value i, ValueRange running) -> Elements {
+      Indices inner(loops);
+      inner[loop] = {i, true};
+      return evaluateBody(op, inner, running, width);
+    });
+  };
+  SmallVector<Value> splats;
+  for (Value value : start)
+    splats.push_back(splat(value, code->instructions.lanes));
+  Elements ofLanes = find(constant(0), whole, code->instructions.lanes, splats);
+  if (failed(ofLanes))
     return failure();
-  if (maximum)
-    return arith::MaximumFOp::create(b, loc, start, *partial).getResult();
-  return arith::AddFOp::create(b, loc, start, *partial).getResult();
+  // Of lanes with the same element the first position counts, or the last one.
+  Reduction ofValues{search.kind, start[search.value].getType()};
+  Reduction ofPositions{search.takesFirst ? Combination::MINSI : Combination::MAXSI, start[search.position].getType()};
+  Value best = combineLanes(b, loc, ofValues, (*ofLanes)[search.value])[0];
+  Value hasBest;
+  if (isa<FloatType>(best.getType()))
+    hasBest = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, (*ofLanes)[search.value],
+                                    splat(best, code->instructions.lanes));
+  else
+    hasBest = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, (*ofLanes)[search.value],
+                                    splat(best, code->instructions.lanes));
+  Value others = neutral(b, loc, ofPositions, code->instructions.lanes)[0];
+  Value candidates = arith::SelectOp::create(b, loc, hasBest, (*ofLanes)[search.position], others);
+  SmallVector<Value> found(2);
+  found[search.value] = best;
+  found[search.position] = combineLanes(b, loc, ofPositions, candidates)[0];
+  if (isa<FloatType>(best.getType())) {
+    // With a NaN in the row the position depends on the order of the elements.
+    Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, best, best);
+    Elements inOrder = ifElse(
+        isNan, ValueRange(found).getTypes(), [&] { return find(constant(0), whole, 1, start); },
+        [&] { return Elements(found); });
+    if (failed(inOrder))
+      return failure();
+    found = *inOrder;
+  }
+  return find(whole, count, 1, found);
 }
 
 /// Reduces along all `reductions`, one loop in the other, all results side by side.

@@ -8,6 +8,7 @@
 #define INTARSIA_LIB_KERNEL_LINALGEMITTER_H
 
 #include "lib/Kernel/ArithmeticEmitter.h"
+#include "lib/Kernel/Reductions.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -37,6 +38,8 @@ private:
 
   Element evaluateOperand(mlir::linalg::LinalgOp op, mlir::OpOperand &operand, llvm::ArrayRef<Index> loops,
                           int64_t lanes);
+  Element evaluateApart(mlir::linalg::LinalgOp op, mlir::OpOperand &operand, llvm::ArrayRef<Index> loops,
+                        int64_t lanes);
   mlir::FailureOr<mlir::AffineExpr> sizeOfLoop(mlir::linalg::LinalgOp op, unsigned loop);
   /// Elements of all results.
   using Elements = mlir::FailureOr<llvm::SmallVector<mlir::Value>>;
@@ -45,8 +48,12 @@ private:
                                        llvm::ArrayRef<Index> loops);
   Elements evaluateBody(mlir::linalg::LinalgOp op, llvm::ArrayRef<Index> loops, mlir::ValueRange running,
                         int64_t lanes);
-  Element reduceAlongLanes(mlir::linalg::LinalgOp op, mlir::Value start, llvm::ArrayRef<Index> iteration, unsigned loop,
-                           bool maximum);
+  bool walkAsOne(mlir::linalg::LinalgOp op, unsigned outer, unsigned inner);
+  Elements reduceAlongLanes(mlir::linalg::LinalgOp op, mlir::ValueRange running, llvm::ArrayRef<Index> loops,
+                            llvm::ArrayRef<unsigned> outer, std::pair<unsigned, mlir::AffineExpr> inner,
+                            llvm::ArrayRef<Reduction> reductions);
+  Elements findAlongLanes(mlir::linalg::LinalgOp op, mlir::ValueRange start, llvm::ArrayRef<Index> loops, unsigned loop,
+                          const PositionSearch &search);
   Elements reduceInLoops(mlir::linalg::LinalgOp op, mlir::ValueRange running, llvm::ArrayRef<Index> loops,
                          llvm::ArrayRef<unsigned> reductions, int64_t width);
 
@@ -56,7 +63,8 @@ private:
                                                            llvm::ArrayRef<Index> iteration, int64_t width);
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> valuesOf(mlir::ValueRange range, BodyValues &values, int64_t width);
   mlir::Value emitIndex(const Index &at, int64_t width);
-  Element emitExtract(mlir::tensor::ExtractOp extract, BodyValues &values, int64_t width);
+  Element emitExtract(mlir::linalg::LinalgOp op, mlir::tensor::ExtractOp extract, BodyValues &values,
+                      llvm::ArrayRef<Index> iteration, int64_t width);
 
   KernelBody &body;
   TensorEmitter &tensors;

@@ -164,4 +164,20 @@ LogicalResult LoopEmitter::emitIf(Value condition, function_ref<LogicalResult()>
   return otherwise ? emitBranch(op.elseBlock(), otherwise) : success();
 }
 
+Values LoopEmitter::ifElse(Value condition, TypeRange types, function_ref<Values()> then,
+                           function_ref<Values()> otherwise) {
+  auto branch = scf::IfOp::create(b, loc, types, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  for (auto [block, emit] : {std::pair(branch.thenBlock(), then), std::pair(branch.elseBlock(), otherwise)}) {
+    b.setInsertionPointToEnd(block);
+    code->memo.emplace_back();
+    Values values = emit();
+    code->memo.pop_back();
+    if (failed(values))
+      return failure();
+    scf::YieldOp::create(b, loc, *values);
+  }
+  return SmallVector<Value>(branch.getResults());
+}
+
 } // namespace intarsia::kernel

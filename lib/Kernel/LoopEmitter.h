@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_KERNEL_LOOPEMITTER_H
 #define INTARSIA_LIB_KERNEL_LOOPEMITTER_H
 
+#include "lib/Kernel/Reductions.h"
 #include "lib/Kernel/VectorInstructions.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallVector.h"
@@ -35,6 +36,9 @@ template <typename Result, typename Emitted> Result outcome(Emitted emitted) {
 }
 } // namespace callbacks
 
+/// Values, or none: an op that cannot be compiled stands in the way, and there is a message.
+using Values = llvm::FailureOr<llvm::SmallVector<mlir::Value>>;
+
 /// How the threads of a device share the elements of a row.
 class RowLoops {
 public:
@@ -47,10 +51,9 @@ public:
       mlir::Value size,
       llvm::function_ref<llvm::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
       llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) = 0;
-  /// Emits LoopEmitter::reduce() for elements that may fail.
-  virtual llvm::FailureOr<mlir::Value>
-  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
-                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element) = 0;
+  /// Emits LoopEmitter::reduce() for elements that may fail, of several reductions side by side.
+  virtual Values emitReductions(mlir::Value size, llvm::ArrayRef<Reduction> reductions,
+                                llvm::function_ref<Values(mlir::Value i, int64_t width)> elements) = 0;
 };
 
 /// The function that is being emitted.
@@ -112,12 +115,14 @@ protected:
   template <typename Then> Outcome<Then> ifThen(mlir::Value condition, Then then);
   template <typename Then, typename Otherwise>
   Outcome<Then> ifThen(mlir::Value condition, Then then, Otherwise otherwise);
+  /// Emits branches that return values of these types; returns those of the one that is taken.
+  Values ifElse(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<Values()> then,
+                llvm::function_ref<Values()> otherwise);
   /// Calls body(i, width) for [0, size) in steps of whole vectors, then element by element.
   template <typename BodyFn> Outcome<BodyFn, mlir::Value, int64_t> vectorLoop(mlir::Value size, BodyFn body);
-  /// Returns the sum or maximum of element(i, width) for i in [0, size): several vector accumulators, then a scalar
-  /// tail.
+  /// Returns element(i, width) for i in [0, size), combined: several vector accumulators, then a scalar tail.
   template <typename Element>
-  Outcome<Element, mlir::Value, int64_t> reduce(mlir::Value size, bool maximum, mlir::Type type, Element element);
+  Outcome<Element, mlir::Value, int64_t> reduce(mlir::Value size, Combination kind, mlir::Type type, Element element);
 
   const std::shared_ptr<Code> code;
   mlir::OpBuilder &b;
@@ -169,11 +174,17 @@ auto LoopEmitter::vectorLoop(mlir::Value size, BodyFn body) -> Outcome<BodyFn, m
 }
 
 template <typename Element>
-auto LoopEmitter::reduce(mlir::Value size, bool maximum, mlir::Type type, Element element)
+auto LoopEmitter::reduce(mlir::Value size, Combination kind, mlir::Type type, Element element)
     -> Outcome<Element, mlir::Value, int64_t> {
-  return callbacks::outcome<Outcome<Element, mlir::Value, int64_t>>(code->rowLoops->emitReduction(
-      size, maximum, type,
-      [&](mlir::Value i, int64_t width) -> llvm::FailureOr<mlir::Value> { return element(i, width); }));
+  Values values =
+      code->rowLoops->emitReductions(size, Reduction{kind, type}, [&](mlir::Value i, int64_t width) -> Values {
+        llvm::FailureOr<mlir::Value> value = element(i, width);
+        if (failed(value))
+          return llvm::failure();
+        return Carried{*value};
+      });
+  llvm::FailureOr<mlir::Value> value = failed(values) ? llvm::FailureOr<mlir::Value>() : (*values)[0];
+  return callbacks::outcome<Outcome<Element, mlir::Value, int64_t>>(value);
 }
 
 } // namespace intarsia::kernel

@@ -46,14 +46,15 @@ LogicalResult RowEmitter::prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &
   NormInput input = normInput(softmax.getInput(), row);
   Type f32 = b.getF32Type();
   Value powers = input.scratch ? input.scratch : body.scratch(input.length * 4);
-  Element maximum = reduce(length, true, f32, [&](Value i, int64_t width) { return readFirst(input, i, width); });
+  Element maximum =
+      reduce(length, Combination::MAXIMUMF, f32, [&](Value i, int64_t width) { return readFirst(input, i, width); });
   if (failed(maximum))
     return failure();
   // A row of -inf: exp(-inf - 0) gives zeros, and so does their quotient by a sum that is kept from zero.
   Value lowest = floatConstant(-std::numeric_limits<double>::infinity(), f32, 1);
   Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, *maximum, lowest);
   Value largest = arith::SelectOp::create(b, loc, none, floatConstant(0.0, f32, 1), *maximum);
-  Element sum = reduce(length, false, f32, [&](Value i, int64_t width) -> Element {
+  Element sum = reduce(length, Combination::ADD, f32, [&](Value i, int64_t width) -> Element {
     Element x = readAgain(input, i, width);
     if (failed(x))
       return failure();
@@ -123,13 +124,13 @@ FailureOr<RowEmitter::Moments> RowEmitter::momentsOf(const NormStatistics &stati
   Value scalarCount = arith::UIToFPOp::create(b, loc, f32, count);
   Moments moments;
   if (statistics.isCentred) {
-    Element sum =
-        reduce(count, false, f32, [&](Value i, int64_t width) { return readFirst(input, add(begin, i), width); });
+    Element sum = reduce(count, Combination::ADD, f32,
+                         [&](Value i, int64_t width) { return readFirst(input, add(begin, i), width); });
     if (failed(sum))
       return failure();
     moments.mean = arith::DivFOp::create(b, loc, *sum, scalarCount);
   }
-  Element squares = reduce(count, false, f32, [&](Value i, int64_t width) -> Element {
+  Element squares = reduce(count, Combination::ADD, f32, [&](Value i, int64_t width) -> Element {
     Value at = add(begin, i);
     Element element = moments.mean ? readAgain(input, at, width) : readFirst(input, at, width);
     if (failed(element))
@@ -168,7 +169,7 @@ Element RowEmitter::scaled(NormOpInterface norm, Value x, Value at, int64_t widt
 }
 
 Element RowEmitter::largestMagnitude(const NormInput &input, Value begin, Value count, bool isFirst) {
-  return reduce(count, true, b.getF32Type(), [&](Value i, int64_t width) -> Element {
+  return reduce(count, Combination::MAXIMUMF, b.getF32Type(), [&](Value i, int64_t width) -> Element {
     Value at = add(begin, i);
     Element x = isFirst ? readFirst(input, at, width) : readAgain(input, at, width);
     return failed(x) ? x : Element(math::AbsFOp::create(b, loc, *x).getResult());
@@ -233,6 +234,51 @@ LogicalResult RowEmitter::prepareE4M3(Value dequantized, nn::QuantizeOp quantize
   return success();
 }
 
+/// True if an op computes a row that is reduced and read once more, and that takes longer than reading it from scratch.
+bool RowEmitter::isReadTwice(Operation *op, const RowScope &row) {
+  if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
+    return false;
+  Value value = op->getResult(0);
+  ArrayRef<AffineExpr> extents = body.sizes.of(value);
+  auto nest = dyn_cast<linalg::LinalgOp>(op);
+  bool isElementwise = nest ? nest.getNumReductionLoops() == 0 : OpTrait::hasElementwiseMappableTraits(op);
+  if (!isElementwise || extents.empty() || extents.drop_back() != ArrayRef<AffineExpr>(row.sizes))
+    return false;
+  bool isReduced = llvm::any_of(value.getUsers(), [](Operation *user) {
+    auto reduction = dyn_cast<linalg::LinalgOp>(user);
+    return reduction && reduction.getNumReductionLoops() != 0;
+  });
+  if (!isReduced || value.hasOneUse())
+    return false;
+  return op
+      ->walk([](Operation *inner) {
+        bool isLong = isa<math::MathDialect>(inner->getDialect()) || isa<arith::DivFOp>(inner);
+        return isLong ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Computes a row into scratch.
+LogicalResult RowEmitter::prepareTwice(Value value, const RowScope &row) {
+  AffineExpr length = body.sizes.of(value).back();
+  Type type = memory.computeType(cast<RankedTensorType>(value.getType()).getElementType());
+  Value elements = body.scratch(length * int64_t(llvm::divideCeil(type.getIntOrFloatBitWidth(), 8)));
+  LogicalResult stored = vectorLoop(body.size(length), [&](Value i, int64_t width) -> LogicalResult {
+    Indices at;
+    for (Value prefix : row.prefix)
+      at.push_back({prefix});
+    at.push_back({i, true});
+    Element element = tensors.evaluate(value, at, width);
+    if (succeeded(element))
+      memory.store(*element, elements, i, type, width);
+    return element;
+  });
+  tensors.bound[value] = [=, this](ArrayRef<Index> at, int64_t width) -> Element {
+    return memory.load(elements, at.back().base, type, width);
+  };
+  return stored;
+}
+
 LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
   // The ops that the roots need are found backwards and prepared in the order of the kernel's body.
   DenseSet<Operation *> needed;
@@ -265,6 +311,11 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
           return failure();
         continue;
       }
+    if (isReadTwice(&op, row)) {
+      if (failed(prepareTwice(op.getResult(0), row)))
+        return failure();
+      continue;
+    }
     // A reduction that is the same for the whole row is computed once.
     auto reduction = dyn_cast<linalg::LinalgOp>(op);
     if (!reduction || reduction.getNumReductionLoops() == 0 || op.getNumResults() != 1)

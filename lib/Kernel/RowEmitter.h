@@ -44,6 +44,8 @@ private:
   /// Prepares what `quantize`, to E4M3 by rows or to E2M1 by blocks, and nn.dequantize make of the elements of a row.
   mlir::LogicalResult prepareE4M3(mlir::Value dequantized, nn::QuantizeOp quantize, const RowScope &row);
   mlir::LogicalResult prepareE2M1(mlir::Value dequantized, nn::QuantizeOp quantize, const RowScope &row);
+  bool isReadTwice(mlir::Operation *op, const RowScope &row);
+  mlir::LogicalResult prepareTwice(mlir::Value value, const RowScope &row);
   /// Returns the largest magnitude of `count` elements from `begin` on.
   Element largestMagnitude(const NormInput &input, mlir::Value begin, mlir::Value count, bool isFirst);
   mlir::FailureOr<Moments> momentsOf(const NormStatistics &statistics, const NormInput &input, mlir::Value begin,

@@ -36,62 +36,59 @@ LogicalResult KernelBody::emitStoreLoop(Value count,
   });
 }
 
-FailureOr<Value> KernelBody::emitReduction(Value count, bool maximum, Type type,
-                                           function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
+Values KernelBody::emitReductions(Value count, ArrayRef<Reduction> reductions,
+                                  function_ref<Values(Value i, int64_t width)> elements) {
   int64_t lanes = code->instructions.lanes;
   // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
-  constexpr int64_t kChains = 4;
-  auto combine = [&](Value a, Value c) -> Value {
-    if (maximum)
-      return arith::MaximumFOp::create(b, loc, a, c);
-    return arith::AddFOp::create(b, loc, a, c);
-  };
-  double neutral = maximum ? -std::numeric_limits<double>::infinity() : 0.0;
-  Value chainStep = constant(kChains * lanes);
+  constexpr size_t sumsInFlight = 4;
+  const size_t values = reductions.size(), chains = std::max<size_t>(sumsInFlight / values, 1);
+  Value chainStep = constant(int64_t(chains) * lanes);
   Value chainEnd = mul(div(count, chainStep), chainStep);
   Value vectorEnd = mul(div(count, constant(lanes)), constant(lanes));
-  SmallVector<Value> sums(kChains, floatConstant(neutral, type, lanes));
+  SmallVector<Value> first = neutral(b, loc, reductions, lanes), sums;
+  for (size_t chain = 0; chain != chains; ++chain)
+    llvm::append_range(sums, first);
   auto isZero = [&](Value begin, Value end) {
     APInt x, y;
     return begin == end || (matchPattern(begin, m_ConstantInt(&x)) && matchPattern(end, m_ConstantInt(&y)) && x == y);
   };
-  using Next = FailureOr<SmallVector<Value>>;
   if (!isZero(constant(0), chainEnd)) {
-    Next chains = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) -> Next {
+    Values carried = forLoop(constant(0), chainEnd, chainStep, sums, [&](Value i, ValueRange running) -> Values {
       SmallVector<Value> next;
-      for (int64_t chain = 0; chain < kChains; ++chain) {
-        FailureOr<Value> x = element(add(i, constant(chain * lanes)), lanes);
+      for (size_t chain = 0; chain != chains; ++chain) {
+        Values x = elements(add(i, constant(int64_t(chain) * lanes)), lanes);
         if (failed(x))
           return failure();
-        next.push_back(combine(running[chain], *x));
+        llvm::append_range(next, combine(b, loc, reductions, running.slice(chain * values, values), *x));
       }
       return next;
     });
-    if (failed(chains))
+    if (failed(carried))
       return failure();
-    sums = *chains;
+    sums = *carried;
   }
-  auto addRest = [&](Value begin, Value end, int64_t width, Value start) -> FailureOr<Value> {
+  for (size_t half = chains / 2; half != 0; half /= 2)
+    for (size_t chain = 0; chain != half; ++chain) {
+      ArrayRef<Value> all(sums);
+      SmallVector<Value> both = combine(b, loc, reductions, all.slice(2 * chain * values, values),
+                                        all.slice((2 * chain + 1) * values, values));
+      llvm::copy(both, sums.begin() + chain * values);
+    }
+  sums.truncate(values);
+  auto addRest = [&](Value begin, Value end, int64_t width, ValueRange start) -> Values {
     if (isZero(begin, end))
-      return start;
-    Next rest = forLoop(begin, end, constant(width), start, [&](Value i, ValueRange running) -> Next {
-      FailureOr<Value> x = element(i, width);
+      return SmallVector<Value>(start);
+    return forLoop(begin, end, constant(width), start, [&](Value i, ValueRange running) -> Values {
+      Values x = elements(i, width);
       if (failed(x))
         return failure();
-      return SmallVector<Value>{combine(running[0], *x)};
+      return combine(b, loc, reductions, running, *x);
     });
-    if (failed(rest))
-      return failure();
-    return (*rest)[0];
   };
-  FailureOr<Value> sum =
-      addRest(chainEnd, vectorEnd, lanes, combine(combine(sums[0], sums[1]), combine(sums[2], sums[3])));
-  if (failed(sum))
+  Values whole = addRest(chainEnd, vectorEnd, lanes, sums);
+  if (failed(whole))
     return failure();
-  Value scalar =
-      vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, *sum,
-                                  maximum ? arith::FastMathFlags::none : arith::FastMathFlags::reassoc);
-  return addRest(vectorEnd, count, 1, scalar);
+  return addRest(vectorEnd, count, 1, combineLanes(b, loc, reductions, *whole));
 }
 
 } // namespace intarsia::kernel

@@ -8,7 +8,6 @@
 #include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -121,18 +120,14 @@ Element TensorEmitter::evaluatePerLane(Value tensor, ArrayRef<Index> at, int64_t
 }
 
 Element TensorEmitter::choose(Value condition, Type type, function_ref<Element()> yes, function_ref<Element()> no) {
-  auto branch = scf::IfOp::create(b, loc, TypeRange{type}, condition, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  for (auto [block, emit] : {std::pair(branch.thenBlock(), yes), std::pair(branch.elseBlock(), no)}) {
-    b.setInsertionPointToEnd(block);
-    code->memo.emplace_back();
+  auto branch = [](function_ref<Element()> emit) -> Values {
     Element element = emit();
-    code->memo.pop_back();
     if (failed(element))
       return failure();
-    scf::YieldOp::create(b, loc, *element);
-  }
-  return branch.getResult(0);
+    return SmallVector<Value>{*element};
+  };
+  Values chosen = ifElse(condition, type, [&] { return branch(yes); }, [&] { return branch(no); });
+  return failed(chosen) ? Element(failure()) : Element((*chosen)[0]);
 }
 
 Element TensorEmitter::evaluateConcat(tensor::ConcatOp op, ArrayRef<Index> at, int64_t width) {

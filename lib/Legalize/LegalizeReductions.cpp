@@ -5,9 +5,12 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Legalize/Passes.h"
+#include "lib/Legalize/Rewrite.h"
 
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace intarsia::legalize {
 #define GEN_PASS_DEF_LEGALIZEREDUCTIONS
@@ -113,6 +116,101 @@ bool narrow(linalg::GenericOp op, IRRewriter &rewriter) {
   return true;
 }
 
+/// Returns the dimensions of 1 that an op adds, if each group of its result has one other dimension at most.
+std::optional<llvm::SmallBitVector> addedDimensions(tensor::ExpandShapeOp expand) {
+  RankedTensorType type = expand.getResultType();
+  llvm::SmallBitVector added(type.getRank());
+  for (const ReassociationIndices &group : expand.getReassociationIndices()) {
+    auto kept = llvm::find_if(group, [&](int64_t d) { return type.getDimSize(d) != 1; });
+    for (int64_t d : group)
+      if (d != (kept == group.end() ? group.front() : *kept)) {
+        if (type.getDimSize(d) != 1)
+          return std::nullopt;
+        added.set(d);
+      }
+  }
+  if (expand.getReassociationIndices().empty())
+    added.set();
+  return added;
+}
+
+/// Reads tensors before dimensions of 1 are added to them.
+struct ReadBeforeExpansion : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    SmallVector<Value> inputs(op.getInputs());
+    bool any = false;
+    for (auto [i, input] : llvm::enumerate(inputs)) {
+      auto expand = input.getDefiningOp<tensor::ExpandShapeOp>();
+      std::optional<llvm::SmallBitVector> added = expand ? addedDimensions(expand) : std::nullopt;
+      if (!added || llvm::any_of(added->set_bits(), [&](unsigned d) {
+            return maps[i].getResult(d) != getAffineConstantExpr(0, op.getContext());
+          }))
+        continue;
+      AffineMap map = maps[i].dropResults(*added);
+      // A loop whose size only this operand had keeps it.
+      SmallVector<AffineMap> others(maps);
+      others[i] = map;
+      if (!inversePermutation(concatAffineMaps(others, op.getContext())))
+        continue;
+      inputs[i] = expand.getSrc();
+      maps[i] = map;
+      any = true;
+    }
+    if (!any)
+      return failure();
+    auto narrow = linalg::GenericOp::create(rewriter, op.getLoc(), op.getResultTypes(), inputs, op.getOutputs(), maps,
+                                            op.getIteratorTypesArray());
+    rewriter.inlineRegionBefore(op.getRegion(), narrow.getRegion(), narrow.getRegion().begin());
+    narrow->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    rewriter.replaceOp(op, narrow);
+    return success();
+  }
+};
+
+/// A reshape that takes back what another one did, or takes dimensions of 1 from a tensor that nothing has written.
+struct DropReshapes : OpRewritePattern<tensor::CollapseShapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::CollapseShapeOp op, PatternRewriter &rewriter) const override {
+    if (auto empty = op.getSrc().getDefiningOp<tensor::EmptyOp>()) {
+      SmallVector<OpFoldResult> wide = empty.getMixedSizes(), sizes;
+      for (const ReassociationIndices &group : op.getReassociationIndices()) {
+        auto others = llvm::make_filter_range(group, [&](int64_t d) { return !isConstantIntValue(wide[d], 1); });
+        if (llvm::range_size(others) > 1)
+          return failure();
+        sizes.push_back(others.empty() ? OpFoldResult(rewriter.getIndexAttr(1)) : wide[*others.begin()]);
+      }
+      rewriter.replaceOpWithNewOp<tensor::EmptyOp>(op, sizes, op.getResultType().getElementType());
+      return success();
+    }
+    auto expand = op.getSrc().getDefiningOp<tensor::ExpandShapeOp>();
+    if (!expand || expand.getSrcType() != op.getResultType() ||
+        expand.getReassociationIndices() != op.getReassociationIndices())
+      return failure();
+    rewriter.replaceOp(op, expand.getSrc());
+    return success();
+  }
+};
+
+/// Returns the loops of one iteration of an op that reads a tensor with dimensions of 1 that a reduction keeps.
+SmallVector<unsigned> keptLoops(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  SmallVector<unsigned> loops;
+  if (!generic || !generic.hasPureTensorSemantics() || generic.getNumReductionLoops() != 0)
+    return loops;
+  for (OpOperand *input : generic.getDpsInputOperands())
+    if (auto expand = input->get().getDefiningOp<tensor::ExpandShapeOp>())
+      if (std::optional<llvm::SmallBitVector> added = addedDimensions(expand))
+        for (unsigned d : added->set_bits())
+          if (auto dim = dyn_cast<AffineDimExpr>(generic.getMatchingIndexingMap(input).getResult(d));
+              dim && !llvm::is_contained(loops, dim.getPosition()))
+            loops.push_back(dim.getPosition());
+  return loops;
+}
+
 struct LegalizeReductions : intarsia::legalize::impl::LegalizeReductionsBase<LegalizeReductions> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
@@ -121,8 +219,19 @@ struct LegalizeReductions : intarsia::legalize::impl::LegalizeReductionsBase<Leg
       if (op.hasPureTensorSemantics())
         ops.push_back(op);
     });
+    bool any = false;
     for (linalg::GenericOp op : ops)
-      narrow(op, rewriter);
+      any |= narrow(op, rewriter);
+    if (!any)
+      return;
+    // What reads such a result reads it without the dimensions too, and what is computed from it has none.
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ReadBeforeExpansion, DropReshapes>(&getContext());
+    linalg::ControlDropUnitDims control;
+    control.controlFn = keptLoops;
+    linalg::populateFoldUnitExtentDimsPatterns(patterns, control);
+    if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -55,14 +55,17 @@ class RandomProgram:
 
     def __post_init__(self) -> None:
         random = self.random
-        shape = tuple(int(size) for size in random.integers(2, 7, random.integers(1, 4)))
+        shape = random.integers(2, 7, random.integers(1, 4))
+        # Every other program has dimensions of several vectors, every fourth two of them.
+        for _ in range(random.integers(0, 4) - 1):
+            shape[random.integers(len(shape))] = random.integers(7, 70)
         self.argument = random.standard_normal(shape).astype(np.float32)
-        value = Value("%x", self.argument.astype(np.float64), True)
+        value = Value("%x", self.argument.astype(np.float64), bool(random.integers(4)))
         argument = value.type
         self.seen = [value]
         ops = [
             self.unary, self.binary, self.broadcast, self.reduce, self.transpose, self.window, self.pad, self.slice,
-            self.insert, self.concat, self.collapse, self.softmax, self.branch, self.loop, self.largest,
+            self.insert, self.concat, self.collapse, self.softmax, self.branch, self.loop, self.largest, self.position,
         ]  # fmt: skip
         for _ in range(random.integers(3, 8)):
             op = ops[random.integers(len(ops))]
@@ -75,10 +78,12 @@ class RandomProgram:
         types = ", ".join(one.type for one in returned)
         body = "\n".join(f"  {line}" for line in self.lines)
         sizes = ", ".join(['"n"', *['""'] * (len(shape) - 1)])
-        self.text = f"""func.func @{self.name}(%x: {argument} {{nn.sizes = [{sizes}]}}) -> ({types}) {{
+        said = f" {{nn.sizes = [{sizes}]}}" if self.seen[0].is_dynamic else ""
+        self.text = f"""func.func @{self.name}(%x: {argument}{said}) -> ({types}) {{
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0.0 : f32
   %least = arith.constant 0xFF800000 : f32
+  %greatest = arith.constant 0x7F800000 : f32
   %n = tensor.dim %x, %c0 : {argument}
 {body}
   return {names} : {types}
@@ -372,3 +377,42 @@ class RandomProgram:
         difference = self.made(array, value.is_dynamic)
         self.say(f"{difference.name} = arith.subf {both}#0, {both}#1 : {difference.type}")
         return difference
+
+    def position(self, value: Value) -> Value | None:
+        """The largest or smallest element along the last axis, read from where it is."""
+        if value.array.ndim < 2:
+            return None
+        is_largest, takes_equal = (bool(self.random.integers(2)) for _ in range(2))
+        best = self.made((np.max if is_largest else np.min)(value.array, -1), value.is_dynamic)
+        letters = self.letters(value)
+        dimensions, rows = ", ".join(letters), ", ".join(letters[:-1])
+        first = self.filled(best, value, "%least" if is_largest else "%greatest")
+        positions = f"tensor<{'x'.join([*best.shape, 'i64'])}>"
+        zero, empty, none, both, found = (self.new() for _ in range(5))
+        self.say(f"{zero} = arith.constant 0 : i64")
+        self.say(f"{empty} = tensor.empty({self.size(value) if best.is_dynamic else ''}) : {positions}")
+        self.say(f"{none} = linalg.fill ins({zero} : i64) outs({empty} : {positions}) -> {positions}")
+        kinds = ", ".join(['"parallel"'] * (len(letters) - 1) + ['"reduction"'])
+        condition = ("og" if is_largest else "ol") + ("e" if takes_equal else "t")
+        self.say(
+            f"{both}:2 = linalg.generic {{indexing_maps = [affine_map<({dimensions}) -> ({dimensions})>, "
+            f"affine_map<({dimensions}) -> ({rows})>, affine_map<({dimensions}) -> ({rows})>], "
+            f"iterator_types = [{kinds}]}} ins({value.name} : {value.type}) outs({first}, {none} : {best.type}, "
+            f"{positions}) {{\n  ^bb0(%i: f32, %o: f32, %p: i64):\n    %k = linalg.index {len(letters) - 1} : index\n"
+            f"    %m = arith.index_cast %k : index to i64\n    %c = arith.cmpf {condition}, %i, %o : f32\n"
+            f"    %r = arith.select %c, %i, %o : f32\n    %q = arith.select %c, %m, %p : i64\n"
+            f"    linalg.yield %r, %q : f32, i64 }} -> ({best.type}, {positions})"
+        )
+        indices = [f"%r{d}" for d in range(len(letters) - 1)]
+        lines = "\n    ".join(f"{index} = linalg.index {d} : index" for d, index in enumerate(indices))
+        kinds = ", ".join(['"parallel"'] * (len(letters) - 1))
+        self.say(
+            f"{found} = linalg.generic {{indexing_maps = [affine_map<({rows}) -> ({rows})>, affine_map<({rows}) -> ({rows})>], "
+            f"iterator_types = [{kinds}]}} ins({both}#1 : {positions}) outs({first} : {best.type}) {{\n"
+            f"  ^bb0(%i: i64, %o: f32):\n    {lines}\n    %k = arith.index_cast %i : i64 to index\n"
+            f"    %r = tensor.extract {value.name}[{', '.join([*indices, '%k'])}] : {value.type}\n"
+            f"    linalg.yield %r : f32 }} -> {best.type}"
+        )
+        self.say(f"{best.name} = arith.addf {found}, {both}#0 : {best.type}")
+        best.array = best.array * 2
+        return best

@@ -14,15 +14,17 @@ from mlir_programs import PROGRAMS, RESOURCES
 from programs import build
 from random_numbers import normal
 from random_programs import RandomProgram
+from row_programs import ROW_PROGRAMS
 
 DEVICES = ["cpu", "cpu:x86-64-v2", "reference", "emulated:sm_90a", "emulated:gfx942"]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_programs(tools, tmp_path, device):
-    text = "".join(program.text(name) for name, program in PROGRAMS.items()) + RESOURCES
+    programs = PROGRAMS | ROW_PROGRAMS
+    text = "".join(program.text(name) for name, program in programs.items()) + RESOURCES
     module = build(tools, tmp_path, text, None, device)
-    for name, program in PROGRAMS.items():
+    for name, program in programs.items():
         got, expected = getattr(module, name)(*program.inputs), program.expected(*program.inputs)
         if not isinstance(got, tuple):
             got, expected = (got,), (expected,)

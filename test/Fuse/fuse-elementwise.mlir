@@ -130,3 +130,98 @@ func.func @first_token_and_positions(%patches: tensor<2x8x64xf32>, %token: tenso
   %n = nn.rms_norm %sum, %scale {epsilon = 1.0e-6 : f32} : (tensor<2x9x64xf32>, tensor<64xf32>) -> tensor<2x9x64xf32>
   return %sum, %n : tensor<2x9x64xf32>, tensor<2x9x64xf32>
 }
+
+// -----
+
+#all = affine_map<(a, b) -> (a, b)>
+#row = affine_map<(a, b) -> (a)>
+#one = affine_map<(a) -> (a)>
+
+// A norm that is written out: sums of rows, what is computed once for each row, and the rows themselves.
+// CHECK-LABEL: func.func @norm
+// CHECK: nn.group rows
+// CHECK-COUNT-3: linalg.generic
+// CHECK-NOT: nn.group
+// CHECK: return
+func.func @norm(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<?x64xf32>) outs(%f : tensor<?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %q = arith.mulf %v, %v : f32
+    %r = arith.addf %q, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<?xf32>
+  %i = linalg.generic {indexing_maps = [#one, #one], iterator_types = ["parallel"]} ins(%s : tensor<?xf32>) outs(%e : tensor<?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.rsqrt %v : f32
+    linalg.yield %r : f32
+  } -> tensor<?xf32>
+  %g = tensor.empty(%n) : tensor<?x64xf32>
+  %y = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]} ins(%x, %i : tensor<?x64xf32>, tensor<?xf32>) outs(%g : tensor<?x64xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.mulf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+#all = affine_map<(a, b) -> (a, b)>
+#row = affine_map<(a, b) -> (a)>
+#column = affine_map<(a, b) -> (b)>
+
+// Sums of rows that are read at columns are another kernel's, and so are sums that are a result too.
+// CHECK-LABEL: func.func @columns
+// CHECK: nn.group generic
+// CHECK: nn.group rows
+// CHECK: return
+func.func @columns(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %h = math.absf %x : tensor<64x64xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%h : tensor<64x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %g = tensor.empty() : tensor<64x64xf32>
+  %y = linalg.generic {indexing_maps = [#all, #column, #all], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<64x64xf32>, tensor<64xf32>) outs(%g : tensor<64x64xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.mulf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<64x64xf32>
+  %z = math.absf %y : tensor<64x64xf32>
+  return %z : tensor<64x64xf32>
+}
+
+// -----
+
+#all = affine_map<(a, b) -> (a, b)>
+#row = affine_map<(a, b) -> (a)>
+
+// CHECK-LABEL: func.func @also_a_result
+// CHECK-NOT: nn.group
+// CHECK: return
+func.func @also_a_result(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %g = tensor.empty() : tensor<64x64xf32>
+  %y = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<64x64xf32>, tensor<64xf32>) outs(%g : tensor<64x64xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.mulf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<64x64xf32>
+  return %y, %s : tensor<64x64xf32>, tensor<64xf32>
+}

@@ -70,3 +70,35 @@ func.func @column() -> tensor<4x1xi64> {
     linalg.yield %n : i64 } -> tensor<4x1xi64>
   return %y : tensor<4x1xi64>
 }
+
+// A softmax as other compilers write it: what is computed with the kept dimension has none, and what reads it reads
+// it at the row.
+// CHECK-LABEL: @softmax
+// CHECK: %[[LARGEST:.+]] = linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]
+// CHECK: %[[SCALED:.+]] = linalg.generic {indexing_maps = [{{.*}}], iterator_types = ["parallel"]} ins(%[[LARGEST]] : tensor<4xf32>)
+// CHECK: linalg.generic {indexing_maps = [#[[$ALL]], #[[$ROW]], #[[$ALL]]], iterator_types = ["parallel", "parallel"]} ins(%{{.*}}, %[[SCALED]] : tensor<4x24xf32>, tensor<4xf32>)
+// CHECK-NOT: expand_shape
+// CHECK: return
+func.func @softmax(%x: tensor<4x24xf32>) -> tensor<4x24xf32> {
+  %least = arith.constant 0xFF800000 : f32
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<4x1xf32>
+  %f = linalg.fill ins(%least : f32) outs(%e : tensor<4x1xf32>) -> tensor<4x1xf32>
+  %m = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, 0)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x24xf32>) outs(%f : tensor<4x1xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.maximumf %v, %o : f32
+    linalg.yield %r : f32 } -> tensor<4x1xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%m : tensor<4x1xf32>) outs(%e : tensor<4x1xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.mulf %v, %half : f32
+    linalg.yield %r : f32 } -> tensor<4x1xf32>
+  %g = tensor.empty() : tensor<4x24xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, 0)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<4x24xf32>, tensor<4x1xf32>) outs(%g : tensor<4x24xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.subf %v, %w : f32
+    linalg.yield %r : f32 } -> tensor<4x24xf32>
+  return %y : tensor<4x24xf32>
+}

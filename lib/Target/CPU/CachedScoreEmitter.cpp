@@ -188,7 +188,7 @@ void CachedScoreEmitter::dequantizePage(Value quantized) {
 void CachedScoreEmitter::scaleQueries(Value row, Value p) {
   Type f32 = b.getF32Type();
   Value at = mul(row, constant(headDim));
-  Value shift = reduce(constant(headDim), /*maximum=*/false, f32, [&](Value d, int64_t width) -> Value {
+  Value shift = reduce(constant(headDim), kernel::Combination::ADD, f32, [&](Value d, int64_t width) -> Value {
     Value x = memory.load(queries, add(at, d), f32, width);
     x = make<arith::MulFOp>(x, memory.load(keyScales, d, f32, width));
     memory.store(x, scaledQueries, add(at, d), f32, width);

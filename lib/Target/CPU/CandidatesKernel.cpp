@@ -125,7 +125,7 @@ LogicalResult CandidatesKernel::storeSums(Value row) {
     if (failed(temperature))
       return failure();
     FailureOr<Value> sum =
-        reduce(constant(vocabulary), /*maximum=*/false, f32, [&](Value i, int64_t width) -> FailureOr<Value> {
+        reduce(constant(vocabulary), kernel::Combination::ADD, f32, [&](Value i, int64_t width) -> FailureOr<Value> {
           Element logit = tensors.evaluate(root.getLogits(), {Index{row}, Index{i, true}}, width);
           if (failed(logit))
             return failure();

@@ -99,9 +99,9 @@ CacheEmitter::GroupScale CacheEmitter::scaleOfGroup(Value source, int64_t count,
   auto negate = [&](Value x) -> Value { return make<arith::NegFOp>(x); };
   auto load = [&](Value i, int64_t width) { return memory.load(source, i, f32, width); };
 
-  Value high = reduce(constant(count), /*maximum=*/true, f32, load);
-  Value low = negate(
-      reduce(constant(count), /*maximum=*/true, f32, [&](Value i, int64_t width) { return negate(load(i, width)); }));
+  Value high = reduce(constant(count), kernel::Combination::MAXIMUMF, f32, load);
+  Value low = negate(reduce(constant(count), kernel::Combination::MAXIMUMF, f32,
+                            [&](Value i, int64_t width) { return negate(load(i, width)); }));
   if (bits == 8) {
     high = larger(high, scalar(0.0));
     low = smaller(low, scalar(0.0));

@@ -7,6 +7,8 @@
 #include "lib/Target/CPU/KernelRoots.h"
 
 #include "intarsia/module_abi.h"
+#include "lib/Kernel/Reads.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -17,37 +19,71 @@ namespace {
 constexpr int64_t kElementsPerTile = 4096;
 /// Tiles per thread, so that a thread that is held up does not hold up the others.
 constexpr int64_t kTilesPerThread = 4;
+/// Rows that are fewer than this are cut into columns, so that 16 threads have kTilesPerThread tiles each.
+constexpr int64_t kFewRows = 64;
+/// Vectors of results that a reduction over outer dimensions keeps in registers: of each row that is read, 512 bytes
+/// lie side by side (with 16 lanes of f32).
+constexpr int64_t kVectorsOfReduction = 8;
+
+/// How the elements of results are walked over.
+enum class Walk {
+  Rows,     ///< rows one by one, with what their elements share
+  Columns,  ///< rows in pieces of neighbouring elements, which share nothing
+  Elements, ///< one by one: the lanes run along what is reduced
+  Blocks,   ///< squares of elements, whose inputs lie in columns
+};
 
 class RowsKernel final : public KernelEmitter {
 public:
   using KernelEmitter::KernelEmitter;
 
 private:
+  /// Outputs whose rows are the same rows. Parts have tiles of their own, one after another.
+  struct Part {
+    Sizes leading;
+    SmallVector<unsigned> outputs;
+    Walk walk = Walk::Rows;
+    Sizes merged;              ///< dimensions at the end that are walked as one; the last one at least
+    int64_t columns = 0;       ///< of a piece; 0 if it is a whole row
+    AffineExpr reduced;        ///< elements that an element is computed from
+    unsigned across = 0;       ///< of blocks: the dimension along which the inputs' elements are neighbours
+    kernel::Reads reads;       ///< of blocks
+    Value unitsPerTile, tiles; ///< of the run function
+  };
+
   LogicalResult analyze() override { return findParts(); }
   LogicalResult run() override;
   void launch() override;
 
   LogicalResult findParts();
+  void chooseWalk(Part &part);
+  bool sharesRows(const Part &part);
+  std::optional<unsigned> columnsOfInputs(const kernel::Reads &reads);
+  Value unitsOf(const Part &part);
   LogicalResult emitPart(unsigned p, Value tile);
-  LogicalResult emitRowsOfPart(unsigned p, Value tile);
+  LogicalResult emitUnitsOfPart(unsigned p, Value tile);
+  LogicalResult emitColumns(const Part &part, Value unit);
+  LogicalResult emitNeighbours(const Part &part, ArrayRef<Value> prefix, Value begin, Value end);
+  LogicalResult emitConcat(const Part &part, tensor::ConcatOp concat, ArrayRef<Value> prefix);
+  LogicalResult emitElement(const Part &part, Value unit);
+  LogicalResult emitBlocks(const Part &part, Value unit);
+  LogicalResult emitBlock(const Part &part, ArrayRef<Value> at);
+  LogicalResult emitOutputs(const Part &part, ArrayRef<Index> at, int64_t width);
   // Slots of the launch.
-  static int64_t slotOfRows(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p; }
+  static int64_t slotOfUnits(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p; }
   static int64_t slotOfTiles(unsigned p) { return ITX_PLAN_PRIVATE + 2 * p + 1; }
 
-  /// Outputs whose rows are the same rows. Parts have tiles of their own, one after another.
-  struct Part {
-    Sizes leading;
-    SmallVector<unsigned> outputs;
-    Value rowsPerTile, tiles; ///< of the run function
-  };
   RowEmitter rowEmitter{function, tensors};
-  SmallVector<Part> parts;
+  PanelEmitter weights{function};
+  std::vector<Part> parts;
 };
 } // namespace
 
 Emitter makeRowsKernel(rt::KernelOp kernel, Operation *, const TileConfig &config) {
   return std::make_unique<RowsKernel>(kernel, config);
 }
+
+//===-- How elements are walked over --------------------------------------------------------------------------===//
 
 LogicalResult RowsKernel::findParts() {
   for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
@@ -57,37 +93,165 @@ LogicalResult RowsKernel::findParts() {
       bool scalar = function.sizes.of(function.yielded(part.outputs.front())).empty();
       return !scalar && !extents.empty() && ArrayRef<AffineExpr>(part.leading) == leading;
     });
-    if (same == parts.end())
-      parts.push_back({Sizes(leading.begin(), leading.end()), {i}, {}, {}});
-    else
+    if (same == parts.end()) {
+      parts.emplace_back();
+      parts.back().leading.assign(leading.begin(), leading.end());
+      parts.back().outputs.push_back(i);
+    } else {
       same->outputs.push_back(i);
+    }
   }
-  if (slotOfRows(parts.size()) > ITX_PLAN_LENGTH)
+  if (slotOfUnits(parts.size()) > ITX_PLAN_LENGTH)
     return function.refuse(kernel, "its results have more than " + Twine((ITX_PLAN_LENGTH - ITX_PLAN_PRIVATE) / 2) +
                                        " different shapes");
+  for (Part &part : parts)
+    chooseWalk(part);
   return success();
+}
+
+/// True if elements of a row share what is computed once for it: norms, reductions of the row.
+bool RowsKernel::sharesRows(const Part &part) {
+  WalkResult walked = kernel.getBody().walk([&](Operation *op) {
+    if (isa<RowwiseOpInterface, nn::DequantizeOp>(op))
+      return WalkResult::interrupt();
+    auto reduction = dyn_cast<linalg::LinalgOp>(op);
+    if (!reduction || reduction.getNumReductionLoops() == 0)
+      return WalkResult::advance();
+    ArrayRef<AffineExpr> extents = function.sizes.of(op->getResult(0)), rows = part.leading;
+    return extents.size() <= rows.size() && extents == rows.take_front(extents.size()) ? WalkResult::interrupt()
+                                                                                       : WalkResult::advance();
+  });
+  return walked.wasInterrupted();
+}
+
+/// Returns the dimension of the result along which elements of inputs are neighbours while those of the last dimension
+/// are not; none if there is no such dimension, or more than one.
+std::optional<unsigned> RowsKernel::columnsOfInputs(const kernel::Reads &reads) {
+  std::optional<unsigned> across;
+  for (const kernel::Read &read : reads.reads) {
+    if (read.at.empty() || !isa<BlockArgument>(read.tensor) || weights.panelsOf(read.tensor))
+      continue;
+    bool readsLast = llvm::any_of(read.at, [&](AffineExpr at) { return at.isFunctionOfDim(reads.rank - 1); });
+    auto neighbours = dyn_cast<AffineDimExpr>(read.at.back());
+    if (!readsLast || !neighbours || neighbours.getPosition() == reads.rank - 1)
+      continue;
+    if (across && *across != neighbours.getPosition())
+      return std::nullopt;
+    across = neighbours.getPosition();
+  }
+  return across;
+}
+
+void RowsKernel::chooseWalk(Part &part) {
+  part.reduced = getAffineConstantExpr(1, b.getContext());
+  ArrayRef<AffineExpr> extents = function.sizes.of(function.yielded(part.outputs.front()));
+  if (extents.empty())
+    return;
+  part.merged = {extents.back()};
+  auto others = ArrayRef(part.outputs).drop_front();
+  if (llvm::any_of(others, [&](unsigned output) { return function.sizes.of(function.yielded(output)) != extents; }) ||
+      sharesRows(part))
+    return;
+  kernel::Reads reads = kernel::readsOf(function.yielded(part.outputs.front()), function.sizes);
+  SmallVector<kernel::Reads> all{reads};
+  for (unsigned output : others)
+    all.push_back(kernel::readsOf(function.yielded(output), function.sizes));
+  part.reduced = function.productExpression(reads.reduced);
+
+  // Along the last dimension elements of an input are neighbours, or along one that is reduced.
+  bool alongLast = false, alongReduced = false, isBesideEachOther = true;
+  AffineExpr last = getAffineDimExpr(unsigned(extents.size()) - 1, b.getContext());
+  for (const kernel::Reads &each : all)
+    for (const kernel::Read &read : each.reads) {
+      if (read.at.empty() || llvm::none_of(read.at, [&](AffineExpr at) { return each.isReduced(at); }))
+        continue;
+      bool hasLast = read.at.back().isFunctionOfDim(each.rank - 1);
+      alongLast |= hasLast;
+      isBesideEachOther &= !hasLast || read.at.back().replace(last, last + 1) == read.at.back() + 1;
+      alongReduced |= !hasLast && each.isReduced(read.at.back());
+    }
+  if (alongReduced && !alongLast) {
+    part.walk = Walk::Elements;
+    return;
+  }
+  if (reads.reduced.empty() && !reads.dependsOnIndex) {
+    if (std::optional<unsigned> across = columnsOfInputs(reads); across && others.empty()) {
+      part.walk = Walk::Blocks;
+      part.across = *across;
+      part.reads = reads;
+      return;
+    }
+  }
+
+  auto concat = function.yielded(part.outputs.front()).getDefiningOp<tensor::ConcatOp>();
+  if (concat && concat.getDim() + 1 == extents.size() && others.empty()) {
+    part.walk = Walk::Columns;
+    return;
+  }
+  // Short rows become one with those that follow, where the elements of all of them are neighbours.
+  auto length = dyn_cast<AffineConstantExpr>(extents.back());
+  int64_t lanes = code->instructions.lanes;
+  while (!part.leading.empty() && length && (length.getValue() % lanes != 0 || length.getValue() < 4 * lanes) &&
+         llvm::all_of(all, [&](const kernel::Reads &each) {
+           return kernel::areOneDimension(each, unsigned(part.leading.size()) - 1, extents, function.sizes);
+         })) {
+    part.merged.insert(part.merged.begin(), part.leading.pop_back_val());
+    part.walk = Walk::Columns;
+    length = dyn_cast<AffineConstantExpr>(function.productExpression(part.merged));
+  }
+  auto rows = dyn_cast<AffineConstantExpr>(function.productExpression(part.leading));
+  if (alongLast && isBesideEachOther)
+    part.columns = kVectorsOfReduction * lanes;
+  else if (rows && rows.getValue() < kFewRows)
+    part.columns = kElementsPerTile;
+  if (part.columns != 0 || (length && length.getValue() % lanes != 0))
+    part.walk = Walk::Columns;
+}
+
+//===-- Launch ------------------------------------------------------------------------------------------------===//
+
+/// Returns what tiles consist of: rows, pieces of rows, elements, rows of blocks.
+Value RowsKernel::unitsOf(const Part &part) {
+  Value rows = function.product(part.leading);
+  switch (part.walk) {
+  case Walk::Rows:
+    return rows;
+  case Walk::Columns:
+    return part.columns ? mul(rows, ceilDiv(function.product(part.merged), constant(part.columns))) : rows;
+  case Walk::Elements:
+    return mul(rows, function.product(part.merged));
+  case Walk::Blocks: {
+    Sizes others(part.leading);
+    AffineExpr across = others[part.across];
+    others.erase(others.begin() + part.across);
+    return mul(function.product(others), ceilDiv(function.size(across), constant(code->instructions.lanes)));
+  }
+  }
+  llvm_unreachable("all walks have units");
 }
 
 void RowsKernel::launch() {
   Value tiles = constant(0);
   for (auto [p, part] : llvm::enumerate(parts)) {
-    Value rows = function.product(part.leading);
-    ArrayRef<AffineExpr> extents = function.sizes.of(function.yielded(part.outputs.front()));
-    Value elements = mul(rows, extents.empty() ? constant(1) : function.size(extents.back()));
+    Value units = unitsOf(part);
+    Value elements = mul(function.product(part.leading), function.product(part.merged));
+    elements = mul(elements, function.size(part.reduced));
     Value wanted = min(mul(function.threads, constant(kTilesPerThread)), div(elements, constant(kElementsPerTile)));
-    wanted = max(min(wanted, rows), constant(1));
-    Value rowsPerTile = max(ceilDiv(rows, wanted), constant(1));
-    Value partTiles = ceilDiv(rows, rowsPerTile);
-    function.setSlot(slotOfRows(p), rowsPerTile);
+    wanted = max(min(wanted, units), constant(1));
+    Value unitsPerTile = max(ceilDiv(units, wanted), constant(1));
+    Value partTiles = ceilDiv(units, unitsPerTile);
+    function.setSlot(slotOfUnits(p), unitsPerTile);
     function.setSlot(slotOfTiles(p), partTiles);
     tiles = add(tiles, partTiles);
   }
   function.setSlot(ITX_PLAN_TILES, tiles);
 }
 
+//===-- Body --------------------------------------------------------------------------------------------------===//
+
 LogicalResult RowsKernel::run() {
   for (auto [p, part] : llvm::enumerate(parts)) {
-    part.rowsPerTile = function.slot(slotOfRows(p));
+    part.unitsPerTile = function.slot(slotOfUnits(p));
     part.tiles = function.slot(slotOfTiles(p));
   }
   return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) { return emitPart(0, tile); });
@@ -96,25 +260,216 @@ LogicalResult RowsKernel::run() {
 /// Emits the part that a tile, counted from the first one of part `p`, belongs to.
 LogicalResult RowsKernel::emitPart(unsigned p, Value tile) {
   if (p + 1 == parts.size())
-    return emitRowsOfPart(p, tile);
+    return emitUnitsOfPart(p, tile);
   return ifThen(
-      less(tile, parts[p].tiles), [&] { return emitRowsOfPart(p, tile); },
+      less(tile, parts[p].tiles), [&] { return emitUnitsOfPart(p, tile); },
       [&] { return emitPart(p + 1, sub(tile, parts[p].tiles)); });
 }
 
-LogicalResult RowsKernel::emitRowsOfPart(unsigned p, Value tile) {
+LogicalResult RowsKernel::emitUnitsOfPart(unsigned p, Value tile) {
   const Part &part = parts[p];
-  unsigned first = part.outputs.front();
-  if (function.sizes.of(function.yielded(first)).empty()) {
-    Element element = tensors.evaluate(function.yielded(first), {}, 1);
-    if (succeeded(element))
-      tensors.store(*element, function.outputs[first], {}, 1);
-    return element;
+  if (part.merged.empty())
+    return emitOutputs(part, {}, 1);
+  Value begin = mul(tile, part.unitsPerTile);
+  Value end = min(add(begin, part.unitsPerTile), unitsOf(part));
+  return forLoop(begin, end, constant(1), [&](Value unit) -> LogicalResult {
+    switch (part.walk) {
+    case Walk::Rows:
+      return rowEmitter.emitRow(tensors.makeRow(unit, part.leading), part.outputs);
+    case Walk::Columns:
+      return emitColumns(part, unit);
+    case Walk::Elements:
+      return emitElement(part, unit);
+    case Walk::Blocks:
+      return emitBlocks(part, unit);
+    }
+    llvm_unreachable("all walks are emitted");
+  });
+}
+
+LogicalResult RowsKernel::emitOutputs(const Part &part, ArrayRef<Index> at, int64_t width) {
+  for (unsigned output : part.outputs) {
+    Element element = tensors.evaluate(function.yielded(output), at, width);
+    if (failed(element))
+      return failure();
+    tensors.store(*element, function.outputs[output], at, width);
   }
-  Value begin = mul(tile, part.rowsPerTile);
-  Value end = min(add(begin, part.rowsPerTile), function.product(part.leading));
-  return forLoop(begin, end, constant(1),
-                 [&](Value flat) { return rowEmitter.emitRow(tensors.makeRow(flat, part.leading), part.outputs); });
+  return success();
+}
+
+/// Emits a piece of a row.
+LogicalResult RowsKernel::emitColumns(const Part &part, Value unit) {
+  Value length = function.product(part.merged), begin = constant(0), end = length, row = unit;
+  if (part.columns != 0) {
+    Value pieces = ceilDiv(length, constant(part.columns));
+    row = div(unit, pieces);
+    begin = mul(sub(unit, mul(row, pieces)), constant(part.columns));
+    end = min(add(begin, constant(part.columns)), length);
+  }
+  SmallVector<Value> prefix = function.delinearize(row, part.leading);
+  if (auto concat = function.yielded(part.outputs.front()).getDefiningOp<tensor::ConcatOp>();
+      concat && concat.getDim() == prefix.size() && part.merged.size() == 1 && part.outputs.size() == 1)
+    return emitConcat(part, concat, prefix);
+  return emitNeighbours(part, prefix, begin, end);
+}
+
+/// Emits the elements [begin, end) of a row: as many as vectors have lanes, and where it is known what is left then,
+/// halves of vectors and halves of those.
+LogicalResult RowsKernel::emitNeighbours(const Part &part, ArrayRef<Value> prefix, Value begin, Value end) {
+  int64_t lanes = code->instructions.lanes;
+  SmallVector<int64_t> widths{lanes, 1};
+  if (part.columns == kVectorsOfReduction * lanes)
+    widths.insert(widths.begin(), part.columns);
+  if (std::optional<int64_t> length = getConstantIntValue(end); length && part.columns == 0)
+    for (int64_t width = lanes / 2, left = *length % lanes; width > 1; width /= 2)
+      if (left & width)
+        widths.insert(std::prev(widths.end()), width);
+  for (int64_t width : widths) {
+    Value whole = width == 1 ? end : add(begin, mul(div(sub(end, begin), constant(width)), constant(width)));
+    if (begin == whole)
+      continue;
+    LogicalResult emitted = forLoop(begin, whole, constant(width), [&](Value i) {
+      Indices at;
+      for (Value index : prefix)
+        at.push_back({index});
+      at.append(part.merged.size() - 1, Index{constant(0)});
+      at.push_back({i, true});
+      return emitOutputs(part, at, width);
+    });
+    if (failed(emitted))
+      return failure();
+    begin = whole;
+  }
+  return success();
+}
+
+/// Emits a row that is put together from others, one after the other.
+LogicalResult RowsKernel::emitConcat(const Part &part, tensor::ConcatOp concat, ArrayRef<Value> prefix) {
+  Value offset = constant(0);
+  for (Value input : concat.getInputs()) {
+    Value length = function.size(function.sizes.of(input).back());
+    LogicalResult emitted = vectorLoop(length, [&](Value i, int64_t width) -> LogicalResult {
+      Indices at;
+      for (Value index : prefix)
+        at.push_back({index});
+      at.push_back({i, true});
+      Element element = tensors.evaluate(input, at, width);
+      if (failed(element))
+        return failure();
+      at.back().base = add(offset, i);
+      tensors.store(*element, function.outputs[part.outputs.front()], at, width);
+      return success();
+    });
+    if (failed(emitted))
+      return failure();
+    offset = add(offset, length);
+  }
+  return success();
+}
+
+LogicalResult RowsKernel::emitElement(const Part &part, Value unit) {
+  Sizes extents(part.leading);
+  llvm::append_range(extents, part.merged);
+  Indices at;
+  for (Value index : function.delinearize(unit, extents))
+    at.push_back({index});
+  return emitOutputs(part, at, 1);
+}
+
+/// Emits a row of blocks: as many neighbours along the dimension of the inputs as a vector has lanes.
+LogicalResult RowsKernel::emitBlocks(const Part &part, Value unit) {
+  int64_t lanes = code->instructions.lanes;
+  Sizes units(part.leading);
+  AffineExpr across = units[part.across];
+  units[part.across] = across.ceilDiv(lanes);
+  SmallVector<Value> at = function.delinearize(unit, units);
+  at[part.across] = mul(at[part.across], constant(lanes));
+  Value length = function.product(part.merged), whole = mul(div(length, constant(lanes)), constant(lanes));
+  Value end = min(add(at[part.across], constant(lanes)), function.size(across));
+  auto elementByElement = [&](Value from) {
+    return forLoop(at[part.across], end, constant(1), [&](Value row) {
+      return forLoop(from, length, constant(1), [&](Value i) {
+        Indices scalar;
+        for (auto [d, index] : llvm::enumerate(at))
+          scalar.push_back({d == part.across ? row : index});
+        scalar.push_back({i});
+        return emitOutputs(part, scalar, 1);
+      });
+    });
+  };
+  auto block = [&]() -> LogicalResult {
+    LogicalResult emitted = forLoop(constant(0), whole, constant(lanes), [&](Value i) {
+      SmallVector<Value> corner(at);
+      corner.push_back(i);
+      return emitBlock(part, corner);
+    });
+    return failed(emitted) ? emitted : elementByElement(whole);
+  };
+  Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, sub(end, at[part.across]), constant(lanes));
+  return ifThen(isWhole, block, [&] { return elementByElement(constant(0)); });
+}
+
+/// Swaps rows and columns of as many vectors as each has lanes.
+static void swapRowsAndColumns(OpBuilder &b, Location loc, MutableArrayRef<Value> rows) {
+  auto lanes = int64_t(rows.size());
+  for (int64_t half = lanes / 2; half != 0; half /= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t lane = 0; lane != lanes; ++lane) {
+      low.push_back(lane & half ? lanes + lane - half : lane);
+      high.push_back(lane & half ? lanes + lane : lane + half);
+    }
+    for (int64_t row = 0; row != lanes; ++row) {
+      if (row & half)
+        continue;
+      Value first = rows[row], second = rows[row + half];
+      rows[row] = vector::ShuffleOp::create(b, loc, first, second, low);
+      rows[row + half] = vector::ShuffleOp::create(b, loc, first, second, high);
+    }
+  }
+}
+
+/// Emits a square of elements, from the index of its first one on.
+LogicalResult RowsKernel::emitBlock(const Part &part, ArrayRef<Value> corner) {
+  int64_t lanes = code->instructions.lanes;
+  unsigned last = part.reads.rank - 1;
+  SmallVector<Indices> rows;
+  for (int64_t row = 0; row != lanes; ++row) {
+    Indices at;
+    for (auto [d, index] : llvm::enumerate(corner))
+      at.push_back({d == part.across ? add(index, constant(row)) : index, d == last});
+    rows.push_back(at);
+  }
+  // What lies in columns is read along them, and remembered as what the rows ask for.
+  for (const kernel::Read &read : part.reads.reads) {
+    bool isPermuted = !read.at.empty() && read.at.back() == getAffineDimExpr(part.across, b.getContext()) &&
+                      llvm::all_of(read.at, [](AffineExpr at) { return isa<AffineDimExpr>(at); }) &&
+                      llvm::is_contained(read.at, getAffineDimExpr(last, b.getContext()));
+    if (!isPermuted || !isa<BlockArgument>(read.tensor) || weights.panelsOf(read.tensor))
+      continue;
+    SmallVector<Value> vectors;
+    for (int64_t lane = 0; lane != lanes; ++lane) {
+      Indices at;
+      for (AffineExpr expression : read.at) {
+        unsigned d = cast<AffineDimExpr>(expression).getPosition();
+        at.push_back({d == last ? add(corner[d], constant(lane)) : corner[d], d == part.across});
+      }
+      Element element = tensors.evaluate(read.tensor, at, lanes);
+      if (failed(element))
+        return failure();
+      vectors.push_back(*element);
+    }
+    swapRowsAndColumns(b, loc, vectors);
+    for (auto [at, vector] : llvm::zip_equal(rows, vectors)) {
+      Indices of;
+      for (AffineExpr expression : read.at)
+        of.push_back(at[cast<AffineDimExpr>(expression).getPosition()]);
+      tensors.remember(read.tensor, of, lanes, vector);
+    }
+  }
+  for (ArrayRef<Index> at : rows)
+    if (failed(emitOutputs(part, at, lanes)))
+      return failure();
+  return success();
 }
 
 } // namespace intarsia::cpu

@@ -221,7 +221,7 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
       return failure();
     for (Value &sum : *sums) {
       sum = make<vector::ReductionOp>(vector::CombiningKind::ADD, sum);
-      sum = function.combineLanes(sum, /*maximum=*/false);
+      sum = function.combineWarp(sum, kernel::Combination::ADD);
     }
     Value isFirst = equal(function.lane, constant(0));
     ifThen(isFirst, [&] {

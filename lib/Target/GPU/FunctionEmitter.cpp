@@ -182,13 +182,31 @@ void FunctionEmitter::emitWarpBarrier() {
   make<LLVM::CallIntrinsicOp>(b.getStringAttr("llvm.amdgcn.wave.barrier"), ValueRange{});
 }
 
-Value FunctionEmitter::combineLanes(Value value, bool maximum) {
-  for (int64_t distance = architecture.warpSize / 2; distance != 0; distance /= 2) {
-    Value other = make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize),
-                                             mlir::gpu::ShuffleMode::XOR)
-                      .getShuffleResult();
-    value = maximum ? make<arith::MaximumFOp>(value, other).getResult() : make<arith::AddFOp>(value, other).getResult();
+/// Returns what the lane has whose number differs in the bits of `distance`. Warps exchange 32 bits at a time.
+Value FunctionEmitter::exchanged(Value value, int64_t distance) {
+  Type type = value.getType();
+  unsigned bits = type.getIntOrFloatBitWidth();
+  if (bits == 32)
+    return make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize),
+                                      mlir::gpu::ShuffleMode::XOR)
+        .getShuffleResult();
+  if (isa<FloatType>(type)) {
+    Value pattern = make<arith::BitcastOp>(b.getIntegerType(bits), value);
+    return make<arith::BitcastOp>(type, exchanged(pattern, distance));
   }
+  if (bits < 32)
+    return make<arith::TruncIOp>(type, exchanged(make<arith::ExtUIOp>(b.getI32Type(), value), distance));
+  Value upper = make<arith::ShRUIOp>(value, make<arith::ConstantOp>(b.getIntegerAttr(type, 32)));
+  auto half = [&](Value of) -> Value {
+    return make<arith::ExtUIOp>(type, exchanged(make<arith::TruncIOp>(b.getI32Type(), of), distance));
+  };
+  Value low = half(value), high = make<arith::ShLIOp>(half(upper), make<arith::ConstantOp>(b.getIntegerAttr(type, 32)));
+  return make<arith::OrIOp>(low, high);
+}
+
+Value FunctionEmitter::combineWarp(Value value, kernel::Combination kind) {
+  for (int64_t distance = architecture.warpSize / 2; distance != 0; distance /= 2)
+    value = vector::makeArithReduction(b, loc, kind, value, exchanged(value, distance));
   return value;
 }
 
@@ -248,37 +266,36 @@ LogicalResult FunctionEmitter::emitStoreLoop(Value count,
   return emitted;
 }
 
-FailureOr<Value> FunctionEmitter::emitReduction(Value count, bool maximum, Type type,
-                                                function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
+kernel::Values FunctionEmitter::emitReductions(Value count, ArrayRef<kernel::Reduction> reductions,
+                                               function_ref<kernel::Values(Value i, int64_t width)> elements) {
   bool together = lanesShareRow;
   int64_t width = widthFor(count);
-  using Next = FailureOr<SmallVector<Value>>;
-  Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, width);
-  auto accumulate = [&](Value i, ValueRange running) -> Next {
-    FailureOr<Value> x = element(i, width);
+  SmallVector<Value> first = kernel::neutral(b, loc, reductions, width);
+  auto accumulate = [&](Value i, ValueRange running) -> kernel::Values {
+    kernel::Values x = elements(i, width);
     if (failed(x))
       return failure();
-    return SmallVector<Value>{maximum ? make<arith::MaximumFOp>(running[0], *x).getResult()
-                                      : make<arith::AddFOp>(running[0], *x).getResult()};
+    return kernel::combine(b, loc, reductions, running, *x);
   };
-  Next sum = alone([&] {
-    Value first = together ? mul(lane, constant(width)) : constant(0);
+  kernel::Values results = alone([&] {
+    Value offset = together ? mul(lane, constant(width)) : constant(0);
     int64_t step = together ? architecture.warpSize * width : width;
     if (isMultipleOf(count, step))
-      return forLoop(constant(0), count, constant(step), neutral,
-                     [&](Value i, ValueRange running) { return accumulate(add(i, first), running); });
-    return forLoop(first, count, constant(step), neutral, accumulate);
+      return forLoop(constant(0), count, constant(step), first,
+                     [&](Value i, ValueRange running) { return accumulate(add(i, offset), running); });
+    return forLoop(offset, count, constant(step), first, accumulate);
   });
-  if (failed(sum))
+  if (failed(results))
     return failure();
-  Value ofLane = (*sum)[0];
-  if (width > 1)
-    ofLane = make<vector::ReductionOp>(maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD, ofLane);
-  if (!together)
-    return ofLane;
-  Value result = combineLanes(ofLane, maximum);
-  emitWarpBarrier();
-  return result;
+  for (auto [reduction, result] : llvm::zip_equal(reductions, *results)) {
+    if (width > 1)
+      result = make<vector::ReductionOp>(reduction.kind, result);
+    if (together)
+      result = combineWarp(result, reduction.kind);
+  }
+  if (together)
+    emitWarpBarrier();
+  return results;
 }
 
 } // namespace intarsia::gpu

@@ -86,9 +86,8 @@ public:
       mlir::Value size,
       llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
       llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) override;
-  mlir::FailureOr<mlir::Value>
-  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
-                llvm::function_ref<mlir::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element) override;
+  kernel::Values emitReductions(mlir::Value size, llvm::ArrayRef<kernel::Reduction> reductions,
+                                llvm::function_ref<kernel::Values(mlir::Value i, int64_t width)> elements) override;
 
   /// Waits until all threads of the block are here, and what they wrote can be read by all.
   void emitBlockBarrier();
@@ -103,7 +102,8 @@ public:
     lanesShareRow = before;
     return result;
   }
-  mlir::Value combineLanes(mlir::Value value, bool maximum);
+  /// Returns what the lanes of the warp have, combined; all lanes have it then.
+  mlir::Value combineWarp(mlir::Value value, kernel::Combination kind);
   /// Returns where scratch of the launch begins, and the part from `offset` on.
   mlir::Value kernelScratch(mlir::AffineExpr offset);
   /// Reserves scratch that the kernel's functions share, those that begin from now on; returns where it begins.
@@ -127,6 +127,7 @@ private:
   unsigned scratchArgument() {
     return kernel.getNumArguments() + kernel.getResultTypes().size() + unsigned(kernel.getSizes().size());
   }
+  mlir::Value exchanged(mlir::Value value, int64_t distance);
   mlir::Attribute attributeOf(llvm::ArrayRef<TensorMapShape> tensorMaps);
 
   mlir::gpu::GPUModuleOp module;

@@ -134,7 +134,7 @@ LogicalResult RouteKernel::storeWeights(Value token) {
     return kernel::emitExpNonPositive(b, loc, make<arith::SubFOp>(logit, splat(shift, width)));
   };
   bool normalize = root.getNormalize();
-  Value total = reduce(constant(normalize ? topK : experts), /*maximum=*/false, f32,
+  Value total = reduce(constant(normalize ? topK : experts), kernel::Combination::ADD, f32,
                        [&](Value i, int64_t width) { return power(normalize ? chosen : logits, i, width); });
   Value isZero = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, total, floatConstant(0.0, f32, 1));
   total = select(isZero, floatConstant(1.0, f32, 1), total);

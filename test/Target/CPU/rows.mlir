@@ -51,8 +51,8 @@ rt.kernel @parts(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %y: tensor<?xf32>
 // CHECK-LABEL: func.func @remainder_run
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c32_i64 step %c16_i64
 // CHECK:           llvm.store %{{.*}} : vector<16xf32>
-// CHECK:         scf.for %{{.*}} = %c32_i64 to %c40_i64 step %c1_i64
-// CHECK:           llvm.store %{{.*}} : f32
+// CHECK:         scf.for %{{.*}} = %c32_i64 to %c40_i64 step %c8_i64
+// CHECK:           llvm.store %{{.*}} : vector<8xf32>
 // CHECK-LABEL: func.func @remainder_plan
 rt.kernel @remainder(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}) -> (tensor<?x40xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<rows>, sizes = ["s0"]} {
   %0 = nn.relu %x : tensor<?x40xf32>

@@ -1,0 +1,135 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Programs whose rows are longer than vectors, in all ways that loops walk over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from mlir_programs import Program
+from random_numbers import normal
+
+ALL, ROW = "affine_map<(a, b) -> (a, b)>", "affine_map<(a, b) -> (a)>"
+
+
+def less_combined(element: str, op: str, start: str, minus: str, x: np.ndarray, combine: Callable) -> Program:
+    """Rows less what their elements are combined to: one kernel, whose threads share a row."""
+    wide, narrow = f"tensor<5x72x{element}>", f"tensor<5x{element}>"
+    return Program(
+        f"%x: {wide}", wide,
+        f"""  %s = arith.constant {start} : {element}
+  %e = tensor.empty() : {narrow}
+  %f = linalg.fill ins(%s : {element}) outs(%e : {narrow}) -> {narrow}
+  %r = linalg.generic {{indexing_maps = [{ALL}, {ROW}], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : {wide}) outs(%f : {narrow}) {{
+  ^bb0(%v: {element}, %o: {element}):
+    %c = arith.{op} %v, %o : {element}
+    linalg.yield %c : {element} }} -> {narrow}
+  %g = tensor.empty() : {wide}
+  %y = linalg.generic {{indexing_maps = [{ALL}, {ROW}, {ALL}], iterator_types = ["parallel", "parallel"]}}
+      ins(%x, %r : {wide}, {narrow}) outs(%g : {wide}) {{
+  ^bb0(%v: {element}, %w: {element}, %o: {element}):
+    %c = arith.{minus} %v, %w : {element}
+    linalg.yield %c : {element} }} -> {wide}
+  return %y : {wide}""",
+        [x], lambda x: (x - combine(x, axis=1, keepdims=True)).astype(x.dtype), tolerance=1e-5 if element[0] == "f" else 0,
+    )  # fmt: skip
+
+
+def combined(element: str, op: str, start: str, x: np.ndarray, axes: tuple[int, ...], combine: Callable) -> Program:
+    """Elements of a tensor of three dimensions combined along some of them."""
+    names = "abc"
+    shape = "x".join(str(size) for d, size in enumerate(x.shape) if d not in axes)
+    left = ", ".join(name for d, name in enumerate(names) if d not in axes)
+    kinds = ", ".join('"reduction"' if d in axes else '"parallel"' for d in range(3))
+    wide = f"tensor<{'x'.join(map(str, x.shape))}x{element}>"
+    narrow = f"tensor<{shape + 'x' if shape else ''}{element}>"
+    return Program(
+        f"%x: {wide}", narrow,
+        f"""  %s = arith.constant {start} : {element}
+  %e = tensor.empty() : {narrow}
+  %f = linalg.fill ins(%s : {element}) outs(%e : {narrow}) -> {narrow}
+  %r = linalg.generic {{indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> ({left})>],
+      iterator_types = [{kinds}]}} ins(%x : {wide}) outs(%f : {narrow}) {{
+  ^bb0(%v: {element}, %o: {element}):
+    %c = arith.{op} %v, %o : {element}
+    linalg.yield %c : {element} }} -> {narrow}
+  return %r : {narrow}""",
+        [x], lambda x: combine(x.astype(np.float64 if element[0] == "f" else x.dtype), axis=axes).astype(x.dtype),
+        # Partial sums of tens are rounded by 2e-6 at most, thousands of times, in both directions.
+        tolerance=0 if element[0] != "f" else 2e-5 if x.size < 4096 else 5e-4,
+    )  # fmt: skip
+
+
+def positions(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Go through each row in order: what is not larger than the element so far does not replace it."""
+    values, places = np.full(len(x), -np.inf, np.float32), np.zeros(len(x), np.int64)
+    for row in range(len(x)):
+        for place, element in enumerate(x[row]):
+            if element > values[row]:
+                places[row] = place
+            values[row] = np.maximum(values[row], element)
+    return values, places
+
+
+WIDE = normal(5, 72)
+CUBE = normal(7, 9, 40)
+WITH_NANS = normal(6, 50)
+WITH_NANS[1, 3] = WITH_NANS[2, 40] = WITH_NANS[4, 49] = np.nan
+RANDOM = np.random.default_rng(3)
+WHOLE = {name: RANDOM.integers(-9, 9, (5, 72), dtype=name) for name in ("int8", "int16", "int32", "int64")}
+
+ROW_PROGRAMS = {
+    "less_largest": less_combined("f32", "maximumf", "0xFF800000", "subf", WIDE, np.max),
+    "less_smallest_f64": less_combined("f64", "minimumf", "0x7FF0000000000000", "subf", WIDE.astype(np.float64), np.min),
+    **{
+        f"less_sum_i{x.itemsize * 8}": less_combined(f"i{x.itemsize * 8}", "addi", "0", "subi", x, np.sum)
+        for x in WHOLE.values()
+    },
+    "less_all_bits": less_combined("i16", "ori", "0", "subi", WHOLE["int16"], np.bitwise_or.reduce),
+    **{
+        f"sum_over_{''.join(map(str, axes))}": combined("f32", "addf", "0.0", CUBE, axes, np.sum)
+        for axes in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
+    },
+    "product": combined("i64", "muli", "1", RANDOM.integers(1, 3, (3, 2, 20)), (1, 2), np.prod),
+    "least": combined("f32", "minimumf", "0x7F800000", CUBE, (2,), np.min),
+    "sum_of_many": combined("f32", "addf", "0.0", normal(128, 16, 40), (0, 1, 2), np.sum),
+    "position_with_nan": Program(
+        "%x: tensor<6x50xf32>", "(tensor<6xf32>, tensor<6xi64>)",
+        f"""  %e = tensor.empty() : tensor<6xf32>
+  %i = tensor.empty() : tensor<6xi64>
+  %fe = linalg.fill ins(%least : f32) outs(%e : tensor<6xf32>) -> tensor<6xf32>
+  %fi = linalg.fill ins(%none : i64) outs(%i : tensor<6xi64>) -> tensor<6xi64>
+  %y:2 = linalg.generic {{indexing_maps = [{ALL}, {ROW}, {ROW}], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : tensor<6x50xf32>) outs(%fe, %fi : tensor<6xf32>, tensor<6xi64>) {{
+  ^bb0(%v: f32, %o: f32, %at: i64):
+    %k = linalg.index 1 : index
+    %n = arith.index_cast %k : index to i64
+    %m = arith.maximumf %v, %o : f32
+    %g = arith.cmpf ogt, %v, %o : f32
+    %s = arith.select %g, %n, %at : i64
+    linalg.yield %m, %s : f32, i64 }} -> (tensor<6xf32>, tensor<6xi64>)
+  return %y#0, %y#1 : tensor<6xf32>, tensor<6xi64>""",
+        [WITH_NANS], positions,
+    ),
+    "permuted": Program(
+        "%x: tensor<3x37x50xf32>", "tensor<50x3x37xf32>",
+        """  %a = math.absf %x : tensor<3x37x50xf32>
+  %e = tensor.empty() : tensor<50x3x37xf32>
+  %y = linalg.transpose ins(%a : tensor<3x37x50xf32>) outs(%e : tensor<50x3x37xf32>) permutation = [2, 0, 1]
+  return %y : tensor<50x3x37xf32>""",
+        [normal(3, 37, 50)], lambda x: np.abs(x).transpose(2, 0, 1),
+    ),
+    "added_to_its_transpose": Program(
+        "%x: tensor<40x40xf32>", "tensor<40x40xf32>",
+        """  %e = tensor.empty() : tensor<40x40xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (b, a)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x, %x : tensor<40x40xf32>, tensor<40x40xf32>) outs(%e : tensor<40x40xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %s = arith.addf %v, %w : f32
+    linalg.yield %s : f32 } -> tensor<40x40xf32>
+  return %y : tensor<40x40xf32>""",
+        [normal(40, 40)], lambda x: x + x.T,
+    ),
+}  # fmt: skip
