@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/Reads.h"
+#include "lib/Kernel/Reductions.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -65,6 +66,10 @@ private:
                             llvm::any_of(captured, [](Value value) { return isa<RankedTensorType>(value.getType()); });
     if (!written.isProjectedPermutation())
       return;
+    if (op.getNumReductionLoops() != 0 && !reductionsOf(op)) {
+      bool isSearch = positionSearchOf(op).has_value();
+      (isSearch ? reads.hasSearch : reads.isOrdered) = true;
+    }
     SmallVector<AffineExpr> loops(op.getNumLoops());
     for (auto [d, expression] : llvm::enumerate(written.getResults()))
       loops[cast<AffineDimExpr>(expression).getPosition()] = at[d];

@@ -24,6 +24,8 @@ struct Reads {
   llvm::SmallVector<Read> reads;
   unsigned rank = 0;           ///< dimensions of the result: d0 to d(rank - 1)
   Sizes reduced;               ///< iterations of the loops that are reduced: the dimensions after those
+  bool isOrdered = false;      ///< a reduction has to see elements in their order
+  bool hasSearch = false;      ///< a reduction finds a position
   bool dependsOnIndex = false; ///< a body computes with the position, or reads where data says
 
   bool isReduced(mlir::AffineExpr expression) const;

@@ -7,7 +7,7 @@
 #include "lib/Target/CPU/KernelRoots.h"
 
 #include "intarsia/module_abi.h"
-#include "lib/Kernel/Reads.h"
+#include "lib/Kernel/RowParts.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -25,29 +25,14 @@ constexpr int64_t kFewRows = 64;
 /// lie side by side (with 16 lanes of f32).
 constexpr int64_t kVectorsOfReduction = 8;
 
-/// How the elements of results are walked over.
-enum class Walk {
-  Rows,     ///< rows one by one, with what their elements share
-  Columns,  ///< rows in pieces of neighbouring elements, which share nothing
-  Elements, ///< one by one: the lanes run along what is reduced
-  Blocks,   ///< squares of elements, whose inputs lie in columns
-};
-
 class RowsKernel final : public KernelEmitter {
 public:
   using KernelEmitter::KernelEmitter;
 
 private:
-  /// Outputs whose rows are the same rows. Parts have tiles of their own, one after another.
-  struct Part {
-    Sizes leading;
-    SmallVector<unsigned> outputs;
-    Walk walk = Walk::Rows;
-    Sizes merged;              ///< dimensions at the end that are walked as one; the last one at least
-    int64_t columns = 0;       ///< of a piece; 0 if it is a whole row
-    AffineExpr reduced;        ///< elements that an element is computed from
-    unsigned across = 0;       ///< of blocks: the dimension along which the inputs' elements are neighbours
-    kernel::Reads reads;       ///< of blocks
+  using Walk = kernel::Walk;
+  /// Parts have tiles of their own, one after another.
+  struct Part : kernel::RowPart {
     Value unitsPerTile, tiles; ///< of the run function
   };
 
@@ -56,9 +41,6 @@ private:
   void launch() override;
 
   LogicalResult findParts();
-  void chooseWalk(Part &part);
-  bool sharesRows(const Part &part);
-  std::optional<unsigned> columnsOfInputs(const kernel::Reads &reads);
   Value unitsOf(const Part &part);
   LogicalResult emitPart(unsigned p, Value tile);
   LogicalResult emitUnitsOfPart(unsigned p, Value tile);
@@ -83,129 +65,23 @@ Emitter makeRowsKernel(rt::KernelOp kernel, Operation *, const TileConfig &confi
   return std::make_unique<RowsKernel>(kernel, config);
 }
 
-//===-- How elements are walked over --------------------------------------------------------------------------===//
-
 LogicalResult RowsKernel::findParts() {
-  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
-    ArrayRef<AffineExpr> extents = function.sizes.of(function.yielded(i));
-    ArrayRef<AffineExpr> leading = extents.empty() ? extents : extents.drop_back();
-    auto same = llvm::find_if(parts, [&](const Part &part) {
-      bool scalar = function.sizes.of(function.yielded(part.outputs.front())).empty();
-      return !scalar && !extents.empty() && ArrayRef<AffineExpr>(part.leading) == leading;
-    });
-    if (same == parts.end()) {
-      parts.emplace_back();
-      parts.back().leading.assign(leading.begin(), leading.end());
-      parts.back().outputs.push_back(i);
-    } else {
-      same->outputs.push_back(i);
-    }
+  int64_t lanes = code->instructions.lanes;
+  kernel::WalkLimits limits{.lanes = lanes,
+                            .fewRows = kFewRows,
+                            .columns = kElementsPerTile,
+                            .reducedColumns = kVectorsOfReduction * lanes,
+                            .hasBlocks = true,
+                            .findsPositions = true,
+                            .hasHalves = true};
+  for (kernel::RowPart &part : kernel::findRowParts(function, limits)) {
+    parts.emplace_back();
+    static_cast<kernel::RowPart &>(parts.back()) = std::move(part);
   }
   if (slotOfUnits(parts.size()) > ITX_PLAN_LENGTH)
     return function.refuse(kernel, "its results have more than " + Twine((ITX_PLAN_LENGTH - ITX_PLAN_PRIVATE) / 2) +
                                        " different shapes");
-  for (Part &part : parts)
-    chooseWalk(part);
   return success();
-}
-
-/// True if elements of a row share what is computed once for it: norms, reductions of the row.
-bool RowsKernel::sharesRows(const Part &part) {
-  WalkResult walked = kernel.getBody().walk([&](Operation *op) {
-    if (isa<RowwiseOpInterface, nn::DequantizeOp>(op))
-      return WalkResult::interrupt();
-    auto reduction = dyn_cast<linalg::LinalgOp>(op);
-    if (!reduction || reduction.getNumReductionLoops() == 0)
-      return WalkResult::advance();
-    ArrayRef<AffineExpr> extents = function.sizes.of(op->getResult(0)), rows = part.leading;
-    return extents.size() <= rows.size() && extents == rows.take_front(extents.size()) ? WalkResult::interrupt()
-                                                                                       : WalkResult::advance();
-  });
-  return walked.wasInterrupted();
-}
-
-/// Returns the dimension of the result along which elements of inputs are neighbours while those of the last dimension
-/// are not; none if there is no such dimension, or more than one.
-std::optional<unsigned> RowsKernel::columnsOfInputs(const kernel::Reads &reads) {
-  std::optional<unsigned> across;
-  for (const kernel::Read &read : reads.reads) {
-    if (read.at.empty() || !isa<BlockArgument>(read.tensor) || weights.panelsOf(read.tensor))
-      continue;
-    bool readsLast = llvm::any_of(read.at, [&](AffineExpr at) { return at.isFunctionOfDim(reads.rank - 1); });
-    auto neighbours = dyn_cast<AffineDimExpr>(read.at.back());
-    if (!readsLast || !neighbours || neighbours.getPosition() == reads.rank - 1)
-      continue;
-    if (across && *across != neighbours.getPosition())
-      return std::nullopt;
-    across = neighbours.getPosition();
-  }
-  return across;
-}
-
-void RowsKernel::chooseWalk(Part &part) {
-  part.reduced = getAffineConstantExpr(1, b.getContext());
-  ArrayRef<AffineExpr> extents = function.sizes.of(function.yielded(part.outputs.front()));
-  if (extents.empty())
-    return;
-  part.merged = {extents.back()};
-  auto others = ArrayRef(part.outputs).drop_front();
-  if (llvm::any_of(others, [&](unsigned output) { return function.sizes.of(function.yielded(output)) != extents; }) ||
-      sharesRows(part))
-    return;
-  kernel::Reads reads = kernel::readsOf(function.yielded(part.outputs.front()), function.sizes);
-  SmallVector<kernel::Reads> all{reads};
-  for (unsigned output : others)
-    all.push_back(kernel::readsOf(function.yielded(output), function.sizes));
-  part.reduced = function.productExpression(reads.reduced);
-
-  // Along the last dimension elements of an input are neighbours, or along one that is reduced.
-  bool alongLast = false, alongReduced = false, isBesideEachOther = true;
-  AffineExpr last = getAffineDimExpr(unsigned(extents.size()) - 1, b.getContext());
-  for (const kernel::Reads &each : all)
-    for (const kernel::Read &read : each.reads) {
-      if (read.at.empty() || llvm::none_of(read.at, [&](AffineExpr at) { return each.isReduced(at); }))
-        continue;
-      bool hasLast = read.at.back().isFunctionOfDim(each.rank - 1);
-      alongLast |= hasLast;
-      isBesideEachOther &= !hasLast || read.at.back().replace(last, last + 1) == read.at.back() + 1;
-      alongReduced |= !hasLast && each.isReduced(read.at.back());
-    }
-  if (alongReduced && !alongLast) {
-    part.walk = Walk::Elements;
-    return;
-  }
-  if (reads.reduced.empty() && !reads.dependsOnIndex) {
-    if (std::optional<unsigned> across = columnsOfInputs(reads); across && others.empty()) {
-      part.walk = Walk::Blocks;
-      part.across = *across;
-      part.reads = reads;
-      return;
-    }
-  }
-
-  auto concat = function.yielded(part.outputs.front()).getDefiningOp<tensor::ConcatOp>();
-  if (concat && concat.getDim() + 1 == extents.size() && others.empty()) {
-    part.walk = Walk::Columns;
-    return;
-  }
-  // Short rows become one with those that follow, where the elements of all of them are neighbours.
-  auto length = dyn_cast<AffineConstantExpr>(extents.back());
-  int64_t lanes = code->instructions.lanes;
-  while (!part.leading.empty() && length && (length.getValue() % lanes != 0 || length.getValue() < 4 * lanes) &&
-         llvm::all_of(all, [&](const kernel::Reads &each) {
-           return kernel::areOneDimension(each, unsigned(part.leading.size()) - 1, extents, function.sizes);
-         })) {
-    part.merged.insert(part.merged.begin(), part.leading.pop_back_val());
-    part.walk = Walk::Columns;
-    length = dyn_cast<AffineConstantExpr>(function.productExpression(part.merged));
-  }
-  auto rows = dyn_cast<AffineConstantExpr>(function.productExpression(part.leading));
-  if (alongLast && isBesideEachOther)
-    part.columns = kVectorsOfReduction * lanes;
-  else if (rows && rows.getValue() < kFewRows)
-    part.columns = kElementsPerTile;
-  if (part.columns != 0 || (length && length.getValue() % lanes != 0))
-    part.walk = Walk::Columns;
 }
 
 //===-- Launch ------------------------------------------------------------------------------------------------===//

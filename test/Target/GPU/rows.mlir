@@ -31,15 +31,18 @@ rt.kernel @softmax(%x: tensor<?x10xf32> {nn.sizes = ["rows", ""]}) -> (tensor<?x
   rt.yield %0 : tensor<?x10xf32>
 }
 
-// Results whose rows are others have a launch of their own. A scalar is written by one lane.
+// Results whose rows are others have a launch of their own. A row is cut into pieces where there are few. A scalar is
+// written by one lane.
 
 // CHECK-LABEL: gpu.func @itx_k1_0
+// CHECK-SAME: itx.grid = "(n ceildiv 512) ceildiv {{[48]}}"
+// CHECK-SAME: itx.shared = "0"
+// CHECK: arith.muli %{{.*}}, %c512_i64
+// CHECK-LABEL: gpu.func @itx_k1_1
 // CHECK-SAME: itx.grid = "1"
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64
 // CHECK: scf.if %[[FIRST]]
 // CHECK: llvm.store
-// CHECK-LABEL: gpu.func @itx_k1_1
-// CHECK-SAME: itx.shared = "0"
 rt.kernel @two(%x: tensor<?xf32> {nn.sizes = ["n"]}) -> (tensor<?xf32> {nn.sizes = ["n"]}, tensor<f32>)
     attributes {root = #nn.root<rows>, sizes = ["n"]} {
   %0 = nn.relu %x : tensor<?xf32>
@@ -63,4 +66,28 @@ rt.kernel @long(%x: tensor<?x?xf32> {nn.sizes = ["rows", "n"]}) -> (tensor<?x?xf
     attributes {root = #nn.root<rows>, sizes = ["rows", "n"]} {
   %0 = nn.softmax %x : tensor<?x?xf32>
   rt.yield %0 : tensor<?x?xf32>
+}
+
+// A sum of a row is a warp's, whose lanes share it; the results are one after the other.
+
+// CHECK-LABEL: gpu.func @itx_k3_0
+// CHECK-SAME: itx.grid = "(rows * 3) ceildiv {{[48]}}"
+// CHECK: llvm.load %{{.*}} : !llvm.ptr<1> -> vector<4xf32>
+// CHECK: gpu.shuffle xor %{{.*}}, %c1_i32
+// CHECK: scf.if
+// CHECK: llvm.store %{{.*}} : f32, !llvm.ptr<1>
+rt.kernel @sums(%x: tensor<?x3x512xf32> {nn.sizes = ["rows", "", ""]}) -> (tensor<?x3xf32> {nn.sizes = ["rows", ""]})
+    attributes {root = #nn.root<generic>, sizes = ["rows"]} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?x3x512xf32>
+  %e = tensor.empty(%n) : tensor<?x3xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x3xf32>) -> tensor<?x3xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<?x3x512xf32>) outs(%f : tensor<?x3xf32>) {
+  ^bb0(%a: f32, %sum: f32):
+    %next = arith.addf %a, %sum : f32
+    linalg.yield %next : f32
+  } -> tensor<?x3xf32>
+  rt.yield %y : tensor<?x3xf32>
 }
