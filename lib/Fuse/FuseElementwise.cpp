@@ -49,9 +49,16 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
     groupAll([&](Operation *op) { return isRowReduction(op, fuser.work()); }, KernelRoot::Rows, growReducedRows);
     groupAll(isReduction, KernelRoot::Generic, growReduction);
     groupAll(isRowWise, KernelRoot::Rows, growRows);
+    groupAll(isLastConcat, KernelRoot::Rows, growConcat);
     groupAll([](Operation *op) { return isElementwise(op) || isParallelGeneric(op); }, KernelRoot::Rows, growRows);
     if (failed(fuser.finish()))
       return signalPassFailure();
+  }
+
+  /// True for a concatenation that is no part of another one.
+  static bool isLastConcat(Operation *op) {
+    return isa<tensor::ConcatOp>(op) && !isCompileTime(op->getResult(0)) &&
+           llvm::none_of(op->getUsers(), llvm::IsaPred<tensor::ConcatOp>);
   }
 
   static bool isCompileTimeOnly(Operation *op) { return op->hasTrait<OpTrait::ConstantLike>(); }

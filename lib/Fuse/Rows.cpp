@@ -146,3 +146,17 @@ void fuse::growReducedRows(Fuser &fuser, Candidate &candidate) {
     candidate.views.clear();
   }
 }
+
+void fuse::growConcat(Fuser &fuser, Candidate &candidate) {
+  for (unsigned i = 0; i < candidate.ops.size(); ++i)
+    for (Value part : candidate.ops[i]->getOperands()) {
+      auto inner = part.getDefiningOp<tensor::ConcatOp>();
+      if (!inner || int64_t(inner.getDim()) + 1 == inner.getResultType().getRank() || isCompileTime(part))
+        continue;
+      Operation *op = inner;
+      bool onlyHere = llvm::all_of(op->getUsers(),
+                                   [&](Operation *user) { return candidate.has(user) || isa<tensor::DimOp>(user); });
+      if (onlyHere && fuser.staysWhole(candidate, op) && fuser.shouldJoin(candidate, op, KernelRoot::Rows))
+        candidate.ops.insert(op);
+    }
+}

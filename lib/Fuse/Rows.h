@@ -17,6 +17,9 @@ namespace intarsia::fuse {
 /// at most one norm or softmax.
 void growRows(Fuser &fuser, Candidate &candidate);
 
+/// Grows a candidate around a concatenation: others that give parts of it, along dimensions before the last one.
+void growConcat(Fuser &fuser, Candidate &candidate);
+
 /// True if an op reduces the last dimension of its inputs, and has a value for each row.
 bool isRowReduction(mlir::Operation *op, const WorkModel &work);
 /// The same from a reduction of rows: what is computed with its result, and further reductions of the same rows, as far

@@ -225,3 +225,23 @@ func.func @also_a_result(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64
   } -> tensor<64x64xf32>
   return %y, %s : tensor<64x64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// A tensor that is padded along two dimensions is put together by one kernel; weights are put together when they are
+// packed.
+// CHECK-LABEL: func.func @padded
+// CHECK: nn.group rows
+// CHECK-COUNT-2: tensor.concat
+// CHECK-NOT: nn.group
+// CHECK: return
+func.func @padded(%x: tensor<8x64x32xf32>) -> tensor<8x66x34xf32> {
+  %zero = arith.constant 0.0 : f32
+  %a = tensor.empty() : tensor<8x1x32xf32>
+  %b = tensor.empty() : tensor<8x66x1xf32>
+  %row = linalg.fill ins(%zero : f32) outs(%a : tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  %column = linalg.fill ins(%zero : f32) outs(%b : tensor<8x66x1xf32>) -> tensor<8x66x1xf32>
+  %rows = tensor.concat dim(1) %row, %x, %row : (tensor<8x1x32xf32>, tensor<8x64x32xf32>, tensor<8x1x32xf32>) -> tensor<8x66x32xf32>
+  %y = tensor.concat dim(2) %column, %rows, %column : (tensor<8x66x1xf32>, tensor<8x66x32xf32>, tensor<8x66x1xf32>) -> tensor<8x66x34xf32>
+  return %y : tensor<8x66x34xf32>
+}
