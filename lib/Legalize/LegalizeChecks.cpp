@@ -193,8 +193,11 @@ private:
     if (!definition)
       return std::nullopt;
     if (isa<arith::SIToFPOp>(definition)) {
+      // A float holds all integers of as many bits as its significand.
       Interval inner = of(definition->getOperand(0));
-      if (inner.low < -(1 << 24) || inner.high > (1 << 24)) // floats hold all of these
+      auto type = dyn_cast<FloatType>(definition->getResult(0).getType());
+      int64_t largest = type ? int64_t(1) << std::min(type.getFPMantissaWidth(), 53u) : 0;
+      if (inner.low < -largest || inner.high > largest)
         return std::nullopt;
       return FloatInterval{double(inner.low), double(inner.high)};
     }
@@ -271,9 +274,28 @@ private:
 
   bool isInBody(Value value) const { return op->isAncestor(value.getParentRegion()->getParentOp()); }
 
+  /// True for a value from outside of the body that is computed from elements of tensors and integers of the call.
+  static bool isDataOfHost(Value value) {
+    llvm::SetVector<Value> open;
+    open.insert(value);
+    for (unsigned i = 0; i < open.size(); ++i) {
+      Operation *definition = open[i].getDefiningOp();
+      if (!definition) {
+        bool isOfCall = isa<func::FuncOp>(cast<BlockArgument>(open[i]).getOwner()->getParentOp());
+        if (!isOfCall || open[i].getType().isIndex())
+          return false;
+      } else if (isa_and_nonnull<arith::ArithDialect>(definition->getDialect())) {
+        open.insert(definition->operand_begin(), definition->operand_end());
+      } else if (!isa<tensor::ExtractOp, tensor::DimOp>(definition)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /// True for an index that the size constraints of a call do not cover (SizeConstraints.cpp), and that may be outside.
   bool needsCheck(Value index, tensor::ExtractOp extract, unsigned dimension) const {
-    if (index.getDefiningOp<linalg::IndexOp>() || sizes.ofIndex(index) || !isInBody(index))
+    if (index.getDefiningOp<linalg::IndexOp>() || sizes.ofIndex(index) || (!isInBody(index) && !isDataOfHost(index)))
       return false;
     return !isInside(index, sizes.of(extract.getTensor())[dimension]);
   }
@@ -380,9 +402,12 @@ private:
     auto range = function.getArgAttrOfType<DenseI64ArrayAttr>(input.getArgNumber(), "nn.range");
     if (function.getArgAttr(input.getArgNumber(), "nn.default") || (range && range[0] >= limit))
       return false;
+    // Ranges say what is beyond them, which narrow integers cannot hold.
+    if (argument.getType().isIndex())
+      return false;
     unsigned width = argument.getType().getIntOrFloatBitWidth();
-    if (width < 64)
-      limit = std::min(limit, APInt::getSignedMaxValue(width).getSExtValue());
+    if (width < 64 && limit > APInt::getSignedMaxValue(width).getSExtValue())
+      return false;
     int64_t low = range ? std::max<int64_t>(range[0], 0) : 0, high = range ? std::min(range[1], limit) : limit;
     if (high <= low)
       return false;

@@ -86,15 +86,16 @@ struct LegalizeDivisions : intarsia::legalize::impl::LegalizeDivisionsBase<Legal
   void runOnOperation() override {
     SmallVector<Operation *> divisions;
     getOperation().walk([&](Operation *op) {
-      // Scalars outside of bodies are sizes and what the host computes, which it checks.
-      bool isOfTensors = op->getNumResults() == 1 && isa<RankedTensorType>(op->getResult(0).getType());
+      // Indices outside of bodies are sizes and what the host computes, which it checks. Other scalars become tensors
+      // (LegalizeScalars.cpp).
       bool isInBody = op->getParentOfType<linalg::LinalgOp>() || op->getParentOfType<tensor::GenerateOp>();
+      bool isOfHost = !isInBody && op->getNumResults() == 1 && op->getResult(0).getType().isIndex();
       // Kernels refuse constants of more than 64 bits, and there is no division of so many either.
       auto isWide = [](Operation *op) {
         auto type = dyn_cast<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType()));
         return type && type.getWidth() > 64;
       };
-      if (isDivision(op) && (isOfTensors || isInBody) && !isWide(op) && !isHarmless(op->getOperand(1), isSigned(op)))
+      if (isDivision(op) && !isOfHost && !isWide(op) && !isHarmless(op->getOperand(1), isSigned(op)))
         divisions.push_back(op);
     });
     for (Operation *op : divisions)

@@ -289,6 +289,7 @@ struct LowerScatter : OpRewritePattern<tm_tensor::ScatterOp> {
           Value begin = at(b, update, *column[d]);
           Value room = arith::AddIOp::create(b, location, arith::SubIOp::create(b, location, whole[d], reach[d]),
                                              number(b, location, 1));
+          room = arith::MaxSIOp::create(b, location, room, number(b, location, 0)); // there is none for longer slices
           cf::AssertOp::create(b, location, arith::CmpIOp::create(b, location, arith::CmpIPredicate::ult, begin, room),
                                ("index of '" + op->getName().getStringRef() + "' in dimension " + Twine(d)).str());
           distance = arith::SubIOp::create(b, location, distance, begin);

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable
 
+import intarsia
 import numpy as np
 import pytest
 from mlir_programs import PROGRAMS, RESOURCES
@@ -117,3 +118,47 @@ def test_random_programs(tools, tmp_path, device):
             for one, wanted in zip(got if isinstance(got, tuple) else (got,), program.results, strict=True):
                 assert one.shape == wanted.shape, program.text
                 np.testing.assert_allclose(one, wanted, 0, 2e-5 * largest, err_msg=program.text)
+
+
+SCALARS = """func.func @divided(%a: i32, %b: i32) -> i32 {
+  %d = arith.divsi %a, %b : i32
+  return %d : i32
+}
+func.func @captured(%x: tensor<8xf32>, %b: tensor<1xi64>) -> tensor<3xf32> {
+  %c0 = arith.constant 0 : index
+  %v = tensor.extract %b[%c0] : tensor<1xi64>
+  %i = arith.index_cast %v : i64 to index
+  %e = tensor.empty() : tensor<3xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<3xf32>) {
+  ^bb0(%o: f32):
+    %r = tensor.extract %x[%i] : tensor<8xf32>
+    linalg.yield %r : f32 } -> tensor<3xf32>
+  return %y : tensor<3xf32>
+}
+func.func @narrow(%x: tensor<200xf32>, %b: tensor<2xi8>) -> tensor<2xf32> {
+  %e = tensor.empty() : tensor<2xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%b : tensor<2xi8>) outs(%e : tensor<2xf32>) {
+  ^bb0(%v: i8, %o: f32):
+    %i = arith.index_cast %v : i8 to index
+    %r = tensor.extract %x[%i] : tensor<200xf32>
+    linalg.yield %r : f32 } -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_scalars_of_a_call(tools, tmp_path, device):
+    module = build(tools, tmp_path, SCALARS, None, device)
+    assert [int(module.divided(np.int32(a), np.int32(b))) for a, b in ((9, 2), (-9, 2), (9, 0), (-(2**31), -1))] == [
+        4, -4, 0, -(2**31)
+    ]  # fmt: skip
+    x = np.arange(200, dtype=np.float32)
+    np.testing.assert_array_equal(module.captured(x[:8], np.array([7])), [7, 7, 7])
+    for index in (8, -1):
+        with pytest.raises(intarsia.InvalidArgumentError, match=rf"'tensor\.extract' in dimension 0 is {index}"):
+            module.captured(x[:8], np.array([index]))
+    np.testing.assert_array_equal(module.narrow(x, np.array([127, 0], np.int8)), [127, 0])
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'tensor\.extract' in dimension 0 is -3"):
+        module.narrow(x, np.array([0, -3], np.int8))

@@ -10,6 +10,7 @@ import copy
 import json
 import os
 import threading
+import time
 from collections import namedtuple
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import _runtime
-from ..support.checks import INT64_MAX, whole_number
+from ..support.checks import whole_number
 from ..support.errors import Error, InvalidArgumentError
 from .devices import Device, Tensor, bfloat16, exported, from_array, runtime_device
 
@@ -242,10 +243,13 @@ class Pending:
         Error
             The call failed.
         """
-        while timeout is None and not self._runtime.done_within(100_000):
-            pass  # Python handles signals in between
-        if timeout is not None and not self._runtime.done_within(max(0, min(int(timeout * 1e6), INT64_MAX))):
-            raise TimeoutError(f"{self._function.name} is not done after {timeout:g} s")
+        # Tenths of a second: Python handles signals in between.
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self._runtime.done_within(
+            100_000 if until is None else int(1e6 * max(0.0, min(0.1, until - time.monotonic())))
+        ):
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"{self._function.name} is not done after {timeout:g} s")
         with self._lock:
             if self._outcome is None:
                 try:
