@@ -42,6 +42,23 @@ static bool readsAtRow(Operation *op, ArrayRef<AffineExpr> sizes, const Candidat
          });
 }
 
+/// True if ops of the candidate read what an op computes at their own position, or at their row.
+static bool isReadInPlace(Operation *op, ArrayRef<AffineExpr> sizes, const Candidate &candidate,
+                          const WorkModel &work) {
+  for (OpOperand &use : op->getUses()) {
+    auto generic = dyn_cast<linalg::GenericOp>(use.getOwner());
+    if (!generic || !candidate.ops.contains(generic))
+      continue;
+    unsigned rank = generic.getNumLoops();
+    AffineMap map = generic.getMatchingIndexingMap(&use),
+              whole = AffineMap::getMultiDimIdentityMap(rank, op->getContext());
+    bool isOfRow = rank == sizes.size() && !sizes.empty() && work.sizes(use.get()) == sizes.drop_back();
+    if (map != (isOfRow ? whole.dropResult(rank - 1) : whole))
+      return false;
+  }
+  return true;
+}
+
 /// True if the op can be part of a kernel over rows of these sizes.
 static bool fitsRows(Operation *op, ArrayRef<AffineExpr> sizes, const Candidate &candidate, const WorkModel &work) {
   if (isa<nn::EmbeddingOp>(op))
@@ -87,7 +104,7 @@ static void grow(Fuser &fuser, Candidate &candidate, ArrayRef<AffineExpr> sizes,
     if (refused.contains(op) || candidate.has(op) || op->getBlock() != candidate.root->getBlock())
       return false;
     bool fits = fitsRows(op, sizes, candidate, work) || (takesReductions && isOncePerRow(op, sizes, candidate, work));
-    if (!fits || !fuser.staysWhole(candidate, op))
+    if (!fits || !isReadInPlace(op, sizes, candidate, work) || !fuser.staysWhole(candidate, op))
       return false; // may fit once its neighbours have joined
     if (!fuser.shouldJoin(candidate, op, KernelRoot::Rows)) {
       refused.insert(op);

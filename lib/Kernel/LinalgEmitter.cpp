@@ -298,7 +298,9 @@ Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRe
   std::optional<SmallVector<Reduction>> combined = reductionsOf(op);
   std::optional<PositionSearch> search = positionSearchOf(op);
   if (width == 1 && combined && (inner || (reductions.size() == 1 && starts.size() == 1))) {
-    // A scalar: the lanes run along what is reduced.
+    // A scalar: the lanes run along what is reduced, in the type that elements are computed in.
+    for (auto [reduction, start] : llvm::zip_equal(*combined, starts))
+      reduction.type = start.getType();
     unsigned loop = inner.value_or(reductions.front()), outermost = loop;
     llvm::erase(reductions, loop);
     FailureOr<AffineExpr> count = sizeOfLoop(op, loop);
@@ -421,9 +423,9 @@ LinalgEmitter::Elements LinalgEmitter::findAlongLanes(linalg::LinalgOp op, Value
   Elements ofLanes = find(constant(0), whole, code->instructions.lanes, splats);
   if (failed(ofLanes))
     return failure();
-  // Of lanes with the same element the first position counts, or the last one.
+  // Of lanes with the same element the first position counts.
   Reduction ofValues{search.kind, start[search.value].getType()};
-  Reduction ofPositions{search.takesFirst ? Combination::MINSI : Combination::MAXSI, start[search.position].getType()};
+  Reduction ofPositions{Combination::MINSI, start[search.position].getType()};
   Value best = combineLanes(b, loc, ofValues, (*ofLanes)[search.value])[0];
   Value hasBest;
   if (isa<FloatType>(best.getType()))

@@ -19,8 +19,6 @@ static std::optional<Combination> combinationOf(Operation *op) {
       .Case<arith::MulFOp, arith::MulIOp>([](auto) { return Combination::MUL; })
       .Case([](arith::MaximumFOp) { return Combination::MAXIMUMF; })
       .Case([](arith::MinimumFOp) { return Combination::MINIMUMF; })
-      .Case([](arith::MaxNumFOp) { return Combination::MAXNUMF; })
-      .Case([](arith::MinNumFOp) { return Combination::MINNUMF; })
       .Case([](arith::MaxSIOp) { return Combination::MAXSI; })
       .Case([](arith::MinSIOp) { return Combination::MINSI; })
       .Case([](arith::MaxUIOp) { return Combination::MAXUI; })
@@ -101,10 +99,14 @@ static std::optional<Replacement> replacementOf(Value condition, Value element, 
   return std::nullopt;
 }
 
-/// True if a value is the index of a loop as an integer.
+/// True if a value is the index of a loop as an integer that holds all positions: loops have fewer than 2^31 turns
+/// where positions are 32 bits, or these are wrong in order too.
 static bool isPosition(Value value, unsigned loop) {
-  while (auto cast = value.getDefiningOp<arith::IndexCastOp>())
+  while (auto cast = value.getDefiningOp<arith::IndexCastOp>()) {
+    if (value.getType().isInteger() && value.getType().getIntOrFloatBitWidth() < 32)
+      return false;
     value = cast.getIn();
+  }
   auto index = value.getDefiningOp<linalg::IndexOp>();
   return index && index.getDim() == loop;
 }
@@ -162,9 +164,10 @@ std::optional<PositionSearch> positionSearchOf(linalg::LinalgOp op) {
             slice.insert(next);
         }
     }
-    if (!when || !isOfInputs || !(isLargest || isSmallest) || when->isLarger != isLargest)
+    // Where the last of equal elements counts, so does whether an element is equal to the start.
+    if (!when || when->takesEqual || !isOfInputs || !(isLargest || isSmallest) || when->isLarger != isLargest)
       continue;
-    return PositionSearch{*kind, value, position, !when->takesEqual};
+    return PositionSearch{*kind, value, position};
   }
   return std::nullopt;
 }
@@ -207,9 +210,9 @@ SmallVector<Value> neutral(OpBuilder &b, Location loc, ArrayRef<Reduction> reduc
       double value = 0.0;
       if (reduction.kind == Combination::MUL)
         value = 1.0;
-      else if (reduction.kind == Combination::MAXIMUMF || reduction.kind == Combination::MAXNUMF)
+      else if (reduction.kind == Combination::MAXIMUMF)
         value = -infinity;
-      else if (reduction.kind == Combination::MINIMUMF || reduction.kind == Combination::MINNUMF)
+      else if (reduction.kind == Combination::MINIMUMF)
         value = infinity;
       values.push_back(arith::ConstantOp::create(b, loc, attributeOf(b.getFloatAttr(reduction.type, value), width)));
       continue;

@@ -26,11 +26,10 @@ struct Reduction {
 std::optional<llvm::SmallVector<Reduction>> reductionsOf(mlir::linalg::LinalgOp op);
 
 /// A search for the largest or smallest element and its position: two results, of which the second takes the position
-/// where the first takes the element.
+/// where the first takes the element: the first one of equal elements.
 struct PositionSearch {
   Combination kind;
   unsigned value, position; ///< results
-  bool takesFirst;          ///< of equal elements
 };
 /// Returns the search that a linalg op is; none if it is none.
 std::optional<PositionSearch> positionSearchOf(mlir::linalg::LinalgOp op);

@@ -262,6 +262,7 @@ bool RowEmitter::isReadTwice(Operation *op, const RowScope &row) {
 LogicalResult RowEmitter::prepareTwice(Value value, const RowScope &row) {
   AffineExpr length = body.sizes.of(value).back();
   Type type = memory.computeType(cast<RankedTensorType>(value.getType()).getElementType());
+  SmallVector<Value> prefix(row.prefix);
   Value elements = body.scratch(length * int64_t(llvm::divideCeil(type.getIntOrFloatBitWidth(), 8)));
   LogicalResult stored = vectorLoop(body.size(length), [&](Value i, int64_t width) -> LogicalResult {
     Indices at;
@@ -274,7 +275,17 @@ LogicalResult RowEmitter::prepareTwice(Value value, const RowScope &row) {
     return element;
   });
   tensors.bound[value] = [=, this](ArrayRef<Index> at, int64_t width) -> Element {
-    return memory.load(elements, at.back().base, type, width);
+    bool isOfRow = llvm::all_of(llvm::zip_equal(at.drop_back(), prefix), [](auto both) {
+      return std::get<0>(both).base == std::get<1>(both) && !std::get<0>(both).lane;
+    });
+    if (isOfRow)
+      return memory.load(elements, at.back().base, type, width);
+    // Another row: its elements are computed.
+    auto ofRow = tensors.bound.find(value)->second;
+    tensors.bound.erase(value);
+    Element element = tensors.evaluate(value, at, width);
+    tensors.bound[value] = ofRow;
+    return element;
   };
   return stored;
 }

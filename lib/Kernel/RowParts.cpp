@@ -106,6 +106,11 @@ static void chooseWalk(KernelBody &body, const WalkLimits &limits, RowPart &part
     part.walk = Walk::Columns;
     return;
   }
+  PanelEmitter weights(body);
+  if (llvm::any_of(all, [&](const Reads &each) {
+        return llvm::any_of(each.reads, [&](const Read &read) { return weights.panelsOf(read.tensor).has_value(); });
+      }))
+    return;
   // Short rows become one with those that follow, where the elements of all of them are neighbours.
   auto length = dyn_cast<AffineConstantExpr>(extents.back());
   int64_t lanes = limits.lanes;

@@ -178,7 +178,7 @@ struct DropReshapes : OpRewritePattern<tensor::CollapseShapeOp> {
     if (auto empty = op.getSrc().getDefiningOp<tensor::EmptyOp>()) {
       SmallVector<OpFoldResult> wide = empty.getMixedSizes(), sizes;
       for (const ReassociationIndices &group : op.getReassociationIndices()) {
-        auto others = llvm::make_filter_range(group, [&](int64_t d) { return !isConstantIntValue(wide[d], 1); });
+        auto others = llvm::make_filter_range(group, [&](int64_t d) { return empty.getType().getDimSize(d) != 1; });
         if (llvm::range_size(others) > 1)
           return failure();
         sizes.push_back(others.empty() ? OpFoldResult(rewriter.getIndexAttr(1)) : wide[*others.begin()]);

@@ -73,11 +73,71 @@ def positions(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, places
 
 
+def read_elsewhere(at: str, expected: Callable) -> Program:
+    """Exponentials at another place, by the sums of their rows: what is in scratch is of one row."""
+    wide, narrow = "tensor<40x40xf32>", "tensor<40xf32>"
+    return Program(
+        f"%x: {wide}", wide,
+        f"""  %g = tensor.empty() : {wide}
+  %p = linalg.generic {{indexing_maps = [{ALL}, {ALL}], iterator_types = ["parallel", "parallel"]}}
+      ins(%x : {wide}) outs(%g : {wide}) {{
+  ^bb0(%v: f32, %o: f32):
+    %c = math.exp %v : f32
+    linalg.yield %c : f32 }} -> {wide}
+  %e = tensor.empty() : {narrow}
+  %f = linalg.fill ins(%zero : f32) outs(%e : {narrow}) -> {narrow}
+  %r = linalg.generic {{indexing_maps = [{ALL}, {ROW}], iterator_types = ["parallel", "reduction"]}}
+      ins(%p : {wide}) outs(%f : {narrow}) {{
+  ^bb0(%v: f32, %o: f32):
+    %c = arith.addf %v, %o : f32
+    linalg.yield %c : f32 }} -> {narrow}
+  %y = linalg.generic {{indexing_maps = [affine_map<(a, b) -> {at}>, {ROW}, {ALL}], iterator_types = ["parallel", "parallel"]}}
+      ins(%p, %r : {wide}, {narrow}) outs(%g : {wide}) {{
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %c = arith.divf %v, %w : f32
+    linalg.yield %c : f32 }} -> {wide}
+  return %y : {wide}""",
+        [normal(40, 40)], lambda x: expected(np.exp(x), np.exp(x).sum(1, keepdims=True)), tolerance=1e-5,
+    )  # fmt: skip
+
+
+def search(position: str, start: float, first: int, compare: str, x: np.ndarray, expected: Callable) -> Program:
+    """The largest element of each row and where it is, from a start on."""
+    rows, columns = x.shape
+    wide, values, places = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>", f"tensor<{rows}x{position}>"
+    return Program(
+        f"%x: {wide}", f"({values}, {places})",
+        f"""  %s = arith.constant {start!r} : f32
+  %p = arith.constant {first} : {position}
+  %e = tensor.empty() : {values}
+  %i = tensor.empty() : {places}
+  %fe = linalg.fill ins(%s : f32) outs(%e : {values}) -> {values}
+  %fi = linalg.fill ins(%p : {position}) outs(%i : {places}) -> {places}
+  %y:2 = linalg.generic {{indexing_maps = [{ALL}, {ROW}, {ROW}], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : {wide}) outs(%fe, %fi : {values}, {places}) {{
+  ^bb0(%v: f32, %o: f32, %at: {position}):
+    %k = linalg.index 1 : index
+    %n = arith.index_cast %k : index to {position}
+    %m = arith.maximumf %v, %o : f32
+    %g = arith.cmpf {compare}, %v, %o : f32
+    %t = arith.select %g, %n, %at : {position}
+    linalg.yield %m, %t : f32, {position} }} -> ({values}, {places})
+  return %y#0, %y#1 : {values}, {places}""",
+        [x], expected,
+    )  # fmt: skip
+
+
 WIDE = normal(5, 72)
 CUBE = normal(7, 9, 40)
 WITH_NANS = normal(6, 50)
 WITH_NANS[1, 3] = WITH_NANS[2, 40] = WITH_NANS[4, 49] = np.nan
 RANDOM = np.random.default_rng(3)
+# Sums of these are exact.
+HALVES = RANDOM.integers(-8, 8, (3, 4, 72)).astype(np.float16)
+EQUAL = np.zeros((2, 100), np.float32)
+EQUAL[0, 33] = EQUAL[1, 7] = EQUAL[1, 60] = 5
+FAR = np.zeros((2, 300), np.float32)
+FAR[0, 3] = FAR[0, 130] = FAR[1, 200] = 1
 WHOLE = {name: RANDOM.integers(-9, 9, (5, 72), dtype=name) for name in ("int8", "int16", "int32", "int64")}
 
 ROW_PROGRAMS = {
@@ -112,6 +172,23 @@ ROW_PROGRAMS = {
     linalg.yield %m, %s : f32, i64 }} -> (tensor<6xf32>, tensor<6xi64>)
   return %y#0, %y#1 : tensor<6xf32>, tensor<6xi64>""",
         [WITH_NANS], positions,
+    ),
+    "transposed_by_sums": read_elsewhere("(b, a)", lambda p, total: p.T / total),
+    "first_row_by_sums": read_elsewhere("(0, b)", lambda p, total: p[:1] / total),
+    "last_of_equal_elements": search(
+        "i64", 5.0, 1000, "oge", EQUAL, lambda x: (np.full(2, 5, np.float32), np.array([33, 60]))
+    ),
+    "first_of_equal_elements": search(
+        "i32", 5.0, 1000, "ogt", EQUAL, lambda x: (np.full(2, 5, np.float32), np.array([1000, 1000], np.int32))
+    ),
+    "narrow_positions": search(
+        "i8", -1.0, 0, "ogt", FAR, lambda x: (x.max(1), np.array([3, 200 - 256], np.int8))
+    ),
+    "sum_of_halves": combined("f16", "addf", "0.0", HALVES, (2,), np.sum),
+    "sum_of_outer_halves": combined("f16", "addf", "0.0", HALVES, (0, 1), np.sum),
+    "largest_of_halves": combined("f16", "maximumf", "0xFC00", HALVES, (1, 2), np.max),
+    "largest_number_of_none": combined(
+        "f32", "maxnumf", "0x7FC00000", np.full((2, 3, 40), np.nan, np.float32), (2,), lambda x, axis: x.max(axis)
     ),
     "permuted": Program(
         "%x: tensor<3x37x50xf32>", "tensor<50x3x37xf32>",
