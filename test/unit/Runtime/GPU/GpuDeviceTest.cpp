@@ -311,8 +311,8 @@ TEST_F(GpuDeviceTest, ProfilesHaveItsWork) {
   itx_event event = 0;
   ASSERT_TRUE(launch(1, in, out, 10, 0, event).ok());
   numbersOf(out, event);
-  int64_t end = profileClockNs();
   ASSERT_TRUE(stopProfile(folder / "trace.json").ok());
+  int64_t end = profileClockNs();
   Json trace;
   ASSERT_TRUE(parseJson(readFile(folder / "trace.json"), "trace", trace).ok());
   std::map<std::string, Json> work;
