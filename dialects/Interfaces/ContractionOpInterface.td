@@ -13,8 +13,8 @@ def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
   let cppNamespace = "::intarsia";
   let description = [{
     An op that sums products of elements of two tensors: rows of a left side, which is computed, by columns of a right
-    side, which is a weight or is computed too. Passes ask what it multiplies, not which op it is; what a pass cannot do
-    with an answer, it leaves alone or refuses by name.
+    side, which is a weight or is computed too. Passes ask what it multiplies, not which op it is. A pass leaves alone, or
+    refuses by name, a contraction that it does not support.
 
     An op with several products one after another, such as nn.experts, answers for the first of them; its right sides are
     those of all.

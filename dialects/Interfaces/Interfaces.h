@@ -66,7 +66,7 @@ enum class LeftRead {
   Gathered, ///< rows, each with matrices of the right side that only a call chooses
 };
 
-/// What a loop of a contraction counts, by the sides that it goes over.
+/// The kind of a loop of a contraction. It follows from the sides that the loop indexes.
 enum class ContractionLoop {
   Batch,  ///< products beside each other: both sides and the result
   Row,    ///< rows of the result: the left side
@@ -85,10 +85,10 @@ struct ContractionMaps {
   llvm::SmallVector<unsigned> loops(ContractionLoop kind) const;
 };
 
-/// Returns the dimension that a loop alone counts the positions of; nullopt if there is none.
+/// Returns the dimension that is indexed by a loop and by no other; nullopt if there is none.
 std::optional<int64_t> dimensionOf(mlir::AffineMap map, unsigned loop);
 
-/// Returns the loop that alone counts the positions of a dimension; nullopt if there are several.
+/// Returns the loop that indexes a dimension; nullopt if several loops do.
 std::optional<unsigned> loopOf(mlir::AffineMap map, int64_t dimension);
 
 /// Returns the dimension of a tensor that is counted with a dimension of another one; nullopt if there is none.
@@ -140,7 +140,7 @@ struct QuantizedBlocks {
 namespace intarsia {
 
 /// Returns the op as a contraction if it multiplies rows by one matrix that is read as it is stored, and gives the
-/// sums; null for other ops. Passes that cut, join or quantize features of rows rewrite those, and leave others alone.
+/// sums; null for other ops. Passes that cut, join or quantize features rewrite only such ops.
 ContractionOpInterface asProductWithWeight(mlir::Operation *op);
 
 } // namespace intarsia

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What nn.linear and nn.matmul multiply (dialects/Interfaces/ContractionOpInterface.td).
+// The answers of nn.linear and nn.matmul to ContractionOpInterface.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
 #include "dialects/Nn/Verify.h"

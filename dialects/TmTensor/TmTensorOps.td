@@ -16,8 +16,8 @@ def TmTensor_Dialect : Dialect {
   let cppNamespace = "::intarsia::tm_tensor";
   let summary = "What torch-mlir leaves beside linalg";
   let description = [{
-    The ops that torch-mlir writes where `linalg` has none, with its spelling and meaning, on tensors. They exist in files
-    alone: `legalize-tm-tensor` rewrites them.
+    The ops that torch-mlir writes where `linalg` has none, with its spelling and meaning, on tensors. `legalize-tm-tensor`
+    rewrites them where a file comes in.
   }];
 }
 

@@ -323,9 +323,8 @@ typedef struct itx_invoke_options {
    * of the host. Null: all are wanted in memory of the host. An output is copied unless it is made there. */
   const itx_device *const *output_devices;
   size_t output_device_count;
-  /* Asked on the thread that runs the call, before each of its kernels and in each pass of its loops, so that a loop
-   * that never ends can be left; null: never. If it returns non-zero, the call ends with ITX_CANCELLED when the work
-   * that has begun is done. What the call has written to states stays. */
+  /* Called on the call's thread, before each kernel and in each iteration of a loop; may be null. Non-zero ends the call
+   * with ITX_CANCELLED when the work that has begun is done. What the call has written to states stays. */
   int32_t (*cancelled)(void *data);
   void *cancelled_data;
 } itx_invoke_options;
@@ -348,8 +347,8 @@ ITX_API int32_t itx_pending_done_within(const itx_pending *pending, uint64_t mic
  * ITX_DEVICE_LOST, ITX_OUT_OF_MEMORY, … If outputs is null, results are dropped. ITX_INVALID_ARGUMENT in a child of a
  * fork if the call was not done at the fork. */
 ITX_API itx_status itx_pending_wait(itx_pending *pending, itx_tensor **outputs, size_t output_count);
-/* Lets the call end as soon as the work that has begun is done: itx_pending_wait returns ITX_CANCELLED then, unless the
- * call was done before. A null pointer is allowed. Does not wait. Calls of functions alone can be cancelled. */
+/* Ends the call once the work that has begun is done, without waiting for it: itx_pending_wait returns ITX_CANCELLED,
+ * unless the call was done before. Only calls of functions can be cancelled. A null pointer is allowed. */
 ITX_API void itx_pending_cancel(itx_pending *pending);
 /* Frees `pending` without waiting; a null pointer is allowed. The work goes on, its results are dropped. What it uses,
  * the memory of inputs and the module among it, lives until it is done. */

@@ -33,8 +33,9 @@ Status Archive::open(const std::string &path, std::unique_ptr<Archive> &archive)
   std::string known;
   for (const ArchiveKind &kind : archiveKinds())
     known += (known.empty() ? "" : ", ") + std::string(kind.extension);
-  return error(ITX_INVALID_ARGUMENT, "%s: is no kind of file that weights are read from; these are named %s",
-               path.c_str(), known.c_str());
+  return error(ITX_INVALID_ARGUMENT,
+               "%s: weights are not read from files of this kind; they are read from files named %s", path.c_str(),
+               known.c_str());
 }
 
 } // namespace intarsia

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/LinalgEmitter.h"
+#include "intarsia/Analysis/LoopSizes.h"
 #include "lib/Kernel/Reads.h"
 
 #include "lib/Kernel/TensorEmitter.h"
@@ -148,16 +149,10 @@ Element LinalgEmitter::emitExtract(linalg::LinalgOp op, tensor::ExtractOp extrac
   return vector::FromElementsOp::create(b, loc, VectorType::get({width}, lanes[0].getType()), lanes).getResult();
 }
 
-/// Returns the size of a loop from the first operand that has it.
+/// Returns the size of a loop. Fails with a message if no operand gives it.
 FailureOr<AffineExpr> LinalgEmitter::sizeOfLoop(linalg::LinalgOp op, unsigned loop) {
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (!isa<RankedTensorType>(operand.get().getType()))
-      continue;
-    AffineMap map = op.getMatchingIndexingMap(&operand);
-    for (auto [d, expression] : llvm::enumerate(map.getResults()))
-      if (expression == getAffineDimExpr(loop, b.getContext()))
-        return body.sizes.of(operand.get())[d];
-  }
+  if (AffineExpr size = intarsia::sizeOfLoop(op, loop, body.sizes))
+    return size;
   return body.refuse(op, "a loop whose size no operand gives");
 }
 

@@ -7,6 +7,7 @@
 #include "lib/Kernel/Reads.h"
 #include "lib/Kernel/Reductions.h"
 
+#include "intarsia/Analysis/LoopSizes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -77,7 +78,9 @@ private:
       if (expression)
         continue;
       expression = getAffineDimExpr(reads.rank + reads.reduced.size(), op->getContext());
-      reads.reduced.push_back(extentOf(op, unsigned(loop)));
+      // The emitter refuses a loop whose size no operand gives.
+      AffineExpr size = sizeOfLoop(op, unsigned(loop), sizes);
+      reads.reduced.push_back(size ? size : getAffineConstantExpr(1, op->getContext()));
     }
     for (OpOperand &operand : op->getOpOperands()) {
       if (!isa<RankedTensorType>(operand.get().getType()) || !op.payloadUsesValueFromOperand(&operand))
@@ -87,19 +90,6 @@ private:
         operandAt.push_back(expression.replaceDims(loops));
       visit(operand.get(), operandAt);
     }
-  }
-
-  /// Returns the iterations of a loop, from an operand that has it as a dimension; one if there is none.
-  AffineExpr extentOf(linalg::LinalgOp op, unsigned loop) {
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (!isa<RankedTensorType>(operand.get().getType()))
-        continue;
-      AffineMap map = op.getMatchingIndexingMap(&operand);
-      for (auto [d, expression] : llvm::enumerate(map.getResults()))
-        if (expression == getAffineDimExpr(loop, op->getContext()))
-          return sizes.of(operand.get())[d];
-    }
-    return getAffineConstantExpr(1, op->getContext());
   }
 
   const SymbolicSizes &sizes;

@@ -7,26 +7,17 @@
 #include "lib/Kernel/Reductions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 
 using namespace mlir;
 
 namespace intarsia::kernel {
 
+/// Returns how an op combines. Of maxnumf and minnumf lanes have no neutral element: one that starts with NaN is NaN if
+/// all elements are.
 static std::optional<Combination> combinationOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, std::optional<Combination>>(op)
-      .Case<arith::AddFOp, arith::AddIOp>([](auto) { return Combination::ADD; })
-      .Case<arith::MulFOp, arith::MulIOp>([](auto) { return Combination::MUL; })
-      .Case([](arith::MaximumFOp) { return Combination::MAXIMUMF; })
-      .Case([](arith::MinimumFOp) { return Combination::MINIMUMF; })
-      .Case([](arith::MaxSIOp) { return Combination::MAXSI; })
-      .Case([](arith::MinSIOp) { return Combination::MINSI; })
-      .Case([](arith::MaxUIOp) { return Combination::MAXUI; })
-      .Case([](arith::MinUIOp) { return Combination::MINUI; })
-      .Case([](arith::AndIOp) { return Combination::AND; })
-      .Case([](arith::OrIOp) { return Combination::OR; })
-      .Case([](arith::XOrIOp) { return Combination::XOR; })
-      .Default(std::nullopt);
+  std::optional<Combination> kind = linalg::getCombinerOpKind(op);
+  return kind == Combination::MAXNUMF || kind == Combination::MINNUMF ? std::nullopt : kind;
 }
 
 std::optional<SmallVector<Reduction>> reductionsOf(linalg::LinalgOp op) {
@@ -133,7 +124,7 @@ std::optional<PositionSearch> positionSearchOf(linalg::LinalgOp op) {
     std::optional<Combination> kind;
     Value element;
     if (auto select = dyn_cast<arith::SelectOp>(better)) {
-      // A NaN is never taken, and none is there before the first element is: constants are compared with.
+      // No comparison with a NaN takes it.
       element = select.getTrueValue();
       std::optional<Replacement> when = replacementOf(select.getCondition(), element, running);
       if (select.getFalseValue() != running || !when)

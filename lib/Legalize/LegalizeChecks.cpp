@@ -12,6 +12,7 @@
 #include "lib/Legalize/Rewrite.h"
 
 #include "intarsia/Analysis/ControlFlow.h"
+#include "intarsia/Analysis/LoopSizes.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
@@ -58,17 +59,6 @@ struct BranchToSelect : OpRewritePattern<scf::IfOp> {
     return success();
   }
 };
-
-/// Returns the number of iterations of a loop, from the first operand that has it; null if none has.
-AffineExpr sizeOfLoop(linalg::LinalgOp op, unsigned loop, const SymbolicSizes &sizes) {
-  for (OpOperand &operand : op->getOpOperands())
-    if (isa<RankedTensorType>(operand.get().getType()))
-      for (auto [index, size] :
-           llvm::zip_equal(op.getMatchingIndexingMap(&operand).getResults(), Sizes(sizes.of(operand.get()))))
-        if (index == getAffineDimExpr(loop, op->getContext()))
-          return size;
-  return nullptr;
-}
 
 /// Bounds of an integer, both included.
 struct Interval {

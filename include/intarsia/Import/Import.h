@@ -25,7 +25,7 @@ struct ImportOptions {
   std::optional<int64_t> context; ///< maximal tokens of a text of a language model
 };
 
-/// What an importer gets.
+/// The arguments of an importer.
 struct ImportRequest {
   llvm::StringRef path; ///< of the model
   const ImportOptions &options;

@@ -109,8 +109,8 @@ public:
   mlir::Value weight(mlir::Location at, const WeightArchive::Tensor &tensor);
   /// Returns a tensor whose bits mean something else than its type in the archive says: `type` has as many bits.
   mlir::Value rawWeight(mlir::Location at, const WeightArchive::Tensor &tensor, mlir::RankedTensorType type);
-  /// Returns what stands for a weight after an error that was reported.
-  mlir::Value placeholder(mlir::Location at, llvm::StringRef key, mlir::RankedTensorType type);
+  /// Returns a weight of no archive, with which import goes on after a reported error, so that all errors are found.
+  mlir::Value missingWeight(mlir::Location at, llvm::StringRef key, mlir::RankedTensorType type);
   mlir::Value dequantize(mlir::Location at, const QuantizedParts &parts, mlir::RankedTensorType type,
                          BlockFormatAttrInterface format);
 

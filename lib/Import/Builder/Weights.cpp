@@ -64,7 +64,7 @@ Value ModuleBuilder::rawWeight(Location at, const WeightArchive::Tensor &tensor,
                               builder.getStringAttr(tensor.entry->name));
 }
 
-Value ModuleBuilder::placeholder(Location at, llvm::StringRef key, RankedTensorType type) {
+Value ModuleBuilder::missingWeight(Location at, llvm::StringRef key, RankedTensorType type) {
   return nn::WeightOp::create(builder, at, type, FlatSymbolRefAttr::get(module.getContext(), "missing"),
                               builder.getStringAttr(key));
 }
@@ -73,7 +73,7 @@ Value ModuleBuilder::weight(Location at, const WeightArchive &archive, llvm::Str
   if (std::optional<WeightArchive::Tensor> tensor = archive.find(key))
     return weight(at, *tensor);
   errors.report(archive.missing(key));
-  return placeholder(at, key, RankedTensorType::get({1}, builder.getF32Type()));
+  return missingWeight(at, key, RankedTensorType::get({1}, builder.getF32Type()));
 }
 
 Value ModuleBuilder::weight(Location at, const WeightArchive::Tensor &tensor) {
@@ -87,7 +87,7 @@ Value ModuleBuilder::weight(Location at, const WeightArchive::Tensor &tensor) {
     errors.report(tensor.file->name + ": tensor '" + tensor.entry->name + "' is of dtype " +
                   (areBlocks ? llvm::StringRef(tensor.gguf->type->name) : tensor.entry->dtype) +
                   ", whose elements are not imported");
-    return value = placeholder(at, tensor.entry->name, RankedTensorType::get(tensor.shape(), builder.getF32Type()));
+    return value = missingWeight(at, tensor.entry->name, RankedTensorType::get(tensor.shape(), builder.getF32Type()));
   }
   if (!areBlocks)
     return value = rawWeight(at, tensor, RankedTensorType::get(tensor.shape(), element));
@@ -206,7 +206,7 @@ Value ModuleBuilder::stridedView(Location at, llvm::StringRef name, Value tensor
     llvm::SmallVector<int64_t> positive(sizes);
     for (int64_t &size : positive)
       size = std::max<int64_t>(size, 0);
-    return placeholder(at, name, RankedTensorType::get(positive, flat.getElementType()));
+    return missingWeight(at, name, RankedTensorType::get(positive, flat.getElementType()));
   };
   int64_t elements = flat.getNumElements(), last = offset;
   auto isNegative = [](int64_t number) { return number < 0; };

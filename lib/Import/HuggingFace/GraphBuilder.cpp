@@ -151,18 +151,18 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
   std::optional<WeightArchive::Tensor> tensor = archive->find(key);
   if (!tensor) {
     errors.report(archive->missing(key) + ", which config.json implies; is config.json from another model?");
-    return placeholder(location(name), key, implied);
+    return missingWeight(location(name), key, implied);
   }
   bool areBlocks = tensor->gguf && !tensor->gguf->isPlain();
   bool isFloat = areBlocks ? tensor->gguf->type->isDecoded : bool(floatType(tensor->entry->dtype, module.getContext()));
   if (!checkShape(*tensor, shape, errors))
-    return placeholder(location(name), key, implied);
+    return missingWeight(location(name), key, implied);
   if (isFloat)
     return ModuleBuilder::weight(location(name), *tensor);
   errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " +
                 (tensor->gguf ? llvm::StringRef(tensor->gguf->type->name) : tensor->entry->dtype) + ", expected " +
                 supportedTypes(*tensor));
-  return placeholder(location(name), key, implied);
+  return missingWeight(location(name), key, implied);
 }
 
 Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
@@ -194,7 +194,7 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
                     ", MXFP4 is stored as U8");
     else
       checkShape(*tensor, extents, errors);
-    parts.push_back(tensor ? rawWeight(location(name), *tensor, type) : placeholder(location(name), key, type));
+    parts.push_back(tensor ? rawWeight(location(name), *tensor, type) : missingWeight(location(name), key, type));
   }
   return dequantize(location(name), {parts[0], parts[1]}, RankedTensorType::get(sizes, builder.getBF16Type()), format);
 }

@@ -80,8 +80,8 @@ TEST_F(Archives, OfGguf) {
 
 TEST_F(Archives, OfOtherKindsAreRefusedByName) {
   EXPECT_FALSE(open("m.bin", safetensors()));
-  EXPECT_THAT(message, EndsWith("m.bin: is no kind of file that weights are read from; these are named .safetensors, "
-                                ".gguf"));
+  EXPECT_THAT(message, EndsWith("m.bin: weights are not read from files of this kind; they are read from files named "
+                                ".safetensors, .gguf"));
 }
 
 TEST_F(Archives, ThatAreDamagedAreRefused) {
