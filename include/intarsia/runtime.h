@@ -323,8 +323,8 @@ typedef struct itx_invoke_options {
    * of the host. Null: all are wanted in memory of the host. An output is copied unless it is made there. */
   const itx_device *const *output_devices;
   size_t output_device_count;
-  /* Called on the call's thread, before each kernel and in each iteration of a loop; may be null. Non-zero ends the call
-   * with ITX_CANCELLED when the work that has begun is done. What the call has written to states stays. */
+  /* Called on the call's thread, before each kernel and in each iteration of a loop; may be null. Non-zero ends the
+   * call with ITX_CANCELLED when the work that has begun is done. What the call has written to states stays. */
   int32_t (*cancelled)(void *data);
   void *cancelled_data;
 } itx_invoke_options;

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from mlir_programs import Program
-from random_numbers import normal
+from mlir_programs import Program, normal
 
 
 def named(op: str, shapes: list[tuple[int, ...]], result: tuple[int, ...], expected: Callable[..., Any]) -> Program:

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mlir_programs import ROWS, TIES, WITH_NAN, Program
-from random_numbers import normal
+from mlir_programs import ROWS, TIES, WITH_NAN, Program, normal
 
 
 def add_rows(x: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:

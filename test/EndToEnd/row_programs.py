@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from mlir_programs import Program
-from random_numbers import normal
+from mlir_programs import Program, normal
 
 ALL, ROW = "affine_map<(a, b) -> (a, b)>", "affine_map<(a, b) -> (a)>"
 
