@@ -160,8 +160,11 @@ public:
     for (Value result : results)
       types.push_back(result.getType());
     builder.setInsertionPointAfter(ops.back());
-    group =
-        nn::GroupOp::create(builder, candidate.root->getLoc(), types, ValueRange(), candidate.rootKind, candidate.why);
+    std::string why = candidate.why;
+    for (Operation *op : ops)
+      if (auto layout = op->getAttrOfType<StringAttr>(layoutAttr))
+        why += (why.empty() ? "" : "; ") + layout.str();
+    group = nn::GroupOp::create(builder, candidate.root->getLoc(), types, ValueRange(), candidate.rootKind, why);
     builder.setInsertionPointToEnd(&group.getBodyBlock());
     // Operands first: sizes are then asked of those, if they have them.
     for (Operation *op : ops)
@@ -186,7 +189,11 @@ public:
 
 private:
   /// Copies an op into the group, which says where its ops run.
-  void clone(Operation &op) { builder.clone(op, mapping)->removeDiscardableAttr(rt::deviceAttr); }
+  void clone(Operation &op) {
+    Operation *inside = builder.clone(op, mapping);
+    inside->removeDiscardableAttr(rt::deviceAttr);
+    inside->removeDiscardableAttr(layoutAttr);
+  }
 
   Value input(Value value) {
     if (Value known = mapping.lookupOrNull(value))

@@ -18,6 +18,9 @@
 
 namespace intarsia::fuse {
 
+/// On an op whose layout was chosen: the reason, for the `why` of the group that the op joins.
+inline constexpr llvm::StringLiteral layoutAttr = "layout_why";
+
 /// A kernel-to-be while it grows.
 struct Candidate {
   mlir::Operation *root;
@@ -69,6 +72,7 @@ public:
   bool shouldView(Candidate &candidate, llvm::ArrayRef<mlir::Operation *> views, llvm::StringRef subject);
   /// For choices that are not about joining a candidate.
   bool decide(const Choice &choice, std::string &why) { return decisions.joins(choice, why); }
+  const DeviceModel &modelOf(mlir::Operation *op) const { return *deviceOf(op).model; }
   double microseconds(KernelRoot rootKind, llvm::ArrayRef<mlir::Operation *> ops) const {
     return deviceOf(ops.front()).model->microseconds(model.work(rootKind, ops));
   }

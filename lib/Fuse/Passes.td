@@ -46,6 +46,34 @@ def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
                            "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect"];
 }
 
+def FuseLayouts : DecidingPass<"fuse-layouts"> {
+  let summary = "Chooses how computed tensors lie in memory, and where they are transposed";
+  let description = [{
+    Transpositions are taken off and put back where they cost least. Each op that can compute with its dimensions in
+    another order (elementwise ops, `linalg.generic`, norms and softmaxes over their rows, linears, batches of matrices,
+    concatenations, slices, reshapes of whole groups of dimensions) has an order, and each tensor a layout. The cost of
+    orders is that of the ops, by the layouts that the target prefers (`Target::preferredLayout`), of what they read across
+    rows, and of the copies that remain. The sum is least for chains, trees and a few paths side by side
+    (`LeastCost.h`). Arguments and results of the function keep their layouts; so do ops that no rule is for. Constants
+    and weights are transposed at compile time.
+
+    ```mlir
+    %0 = linalg.transpose ins(%x) permutation = [0, 2, 3, 1]
+    %1 = math.exp %0
+    %2 = linalg.transpose ins(%1) permutation = [0, 3, 1, 2]
+    ```
+
+    becomes
+
+    ```mlir
+    %2 = math.exp %x
+    ```
+
+    Each op with a preference, and each transposition between ops with several orders, is a decision: what the ops that
+    it depends on take inside, with another order, and apart, as they are written.
+  }];
+}
+
 def FuseSplitReductions : Pass<"fuse-split-reductions", "::mlir::func::FuncOp"> {
   let summary = "Reduces many elements to few in two steps, so that many threads have work";
   let description = [{

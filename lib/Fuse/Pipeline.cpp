@@ -30,6 +30,7 @@ void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &opt
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createFuseCanonicalize());
+  functions.addPass(createFuseLayouts(deciding<FuseLayoutsOptions>(options)));
   functions.addPass(createFuseSplitReductions());
   functions.addPass(createCSEPass());
 

@@ -199,10 +199,13 @@ class RandomProgram:
         return result
 
     def transpose(self, value: Value) -> Value | None:
-        if value.array.ndim < 2 or value.is_dynamic:
+        """In any order. A first dimension that the call decides stays the first."""
+        if value.array.ndim < 2:
             return None
-        order = [int(d) for d in self.random.permutation(value.array.ndim)]
-        result = self.made(value.array.transpose(order), False)
+        order = list(range(value.is_dynamic)) + [
+            int(d) + value.is_dynamic for d in self.random.permutation(value.array.ndim - value.is_dynamic)
+        ]
+        result = self.made(value.array.transpose(order), value.is_dynamic)
         init = self.empty(result, value)
         self.say(f"{result.name} = linalg.transpose ins({value.name} : {value.type}) outs({init} : {result.type}) "
                  f"permutation = {order}")  # fmt: skip

@@ -111,6 +111,12 @@ struct CacheLayout {
   bool transposed; ///< matrices of pages are [features, page] instead of [page, features]
 };
 
+/// How a device prefers a computed tensor to lie in memory.
+struct PreferredLayout {
+  llvm::SmallVector<int64_t> permutation; ///< its dimensions, outermost first, as in linalg.transpose
+  double slowdown;                        ///< time of the op with another innermost dimension, as a multiple
+};
+
 /// A text behind the colon of --target, empty for the machine that compiles, and its meaning.
 struct NamedVariant {
   std::string name, meaning;
@@ -173,6 +179,10 @@ public:
   /// target stores, is the one that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
   virtual rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
                                          int64_t slices) const = 0;
+
+  /// Returns the layout in which kernels compute a result of an op fastest; nullopt if layouts do not differ. The pass
+  /// that asks derives the layouts of the operands from the op's maps.
+  virtual std::optional<PreferredLayout> preferredLayout(mlir::OpResult) const { return std::nullopt; }
 
   /// Returns how kernels read the pages of a cache of a format whose layout is open: with pages of `page` tokens, or if
   /// that is 0 of the size that the device prefers. An error says why kernels do not read such a cache.
