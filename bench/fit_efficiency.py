@@ -38,7 +38,7 @@ LIKE = {
     "candidates": "rows",
     "experts": "linear",
 }
-NORM_FLOPS = 8  # FLOPs of a layer norm for one element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp)
+NORM_FLOPS = 8  # FLOPs of a layer norm for one element (nn.layer_norm in dialects/Nn/Ops/Norms/Norms.cpp)
 WORK = ("flops", "transcendentals", "weight_bytes", "activation_bytes", "finish_elements")
 CHAIN = "chain"
 # Start of the search and its bounds: launch in us, a transcendental function in ns, then efficiencies of computation

@@ -77,10 +77,11 @@ endfunction()
 function(mlir_tablegen_document name)
   set(page "${CMAKE_BINARY_DIR}/docs/${name}.md")
   file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/docs")
+  file(GLOB_RECURSE definitions CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.td") # what the file includes
   add_custom_command(OUTPUT "${page}"
     COMMAND ${MLIR_TABLEGEN_EXE} ${ARGN} -I "${CMAKE_SOURCE_DIR}" -I "${MLIR_INCLUDE_DIRS}"
             "${CMAKE_CURRENT_SOURCE_DIR}/${LLVM_TARGET_DEFINITIONS}" -o "${page}"
-    DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${LLVM_TARGET_DEFINITIONS}")
+    DEPENDS ${definitions})
   add_custom_target(intarsia-docs-${name} DEPENDS "${page}")
   if(NOT TARGET intarsia-docs)
     add_custom_target(intarsia-docs)

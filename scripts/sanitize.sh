@@ -84,7 +84,7 @@ asan-compiler)
   echo "==> IR and driver tests ($preset)"
   # LLVM's `not` accepts any exit code as a refusal, but no signal.
   ASAN_OPTIONS+=:abort_on_error=1 UBSAN_OPTIONS+=:abort_on_error=1 \
-    .venv/bin/lit -s -v -j "$jobs" --xunit-xml-output "$reports/lit.xml" "$build/test" </dev/null || status=1
+    .venv/bin/lit -s -v -j "$jobs" --xunit-xml-output "$reports/lit.xml" "$build/test" "$build/dialects" </dev/null || status=1
   INTARSIA_RUN=$build/bin/intarsia-run INTARSIA_COMPILE=$build/bin/intarsia-compile \
     end_to_end test/EndToEnd/test_{ops,programs,architectures}.py
   ;;

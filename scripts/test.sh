@@ -23,14 +23,14 @@ expected=(unit)
 if [ -f "$build/test/lit.site.cfg.py" ]; then
   echo "==> IR and driver tests (lit)"
   expected+=(lit)
-  .venv/bin/lit -s -v -j "$jobs" --xunit-xml-output "$reports/lit.xml" "$build/test" </dev/null || status=1
+  .venv/bin/lit -s -v -j "$jobs" --xunit-xml-output "$reports/lit.xml" "$build/test" "$build/dialects" </dev/null || status=1
 fi
 if [ -d "$build/python/intarsia" ]; then
   echo "==> Python and end-to-end tests (pytest)"
   expected+=(pytest)
   INTARSIA_BUILD_DIR=$build PYTHONPATH=$build/python \
     .venv/bin/python -m pytest -q -rs -p no:cacheprovider -n "$jobs" --dist worksteal --junit-xml "$reports/pytest.xml" \
-    test </dev/null || status=1
+    test dialects </dev/null || status=1
   echo "==> The same models on the reference device (pytest)"
   expected+=(reference)
   INTARSIA_TEST_TARGET=reference INTARSIA_BUILD_DIR=$build PYTHONPATH=$build/python \

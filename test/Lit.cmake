@@ -5,9 +5,13 @@ if(NOT INTARSIA_TEST_PYTHON)
   find_program(INTARSIA_FOUND_PYTHON python3 HINTS "$ENV{VIRTUAL_ENV}/bin" "${CMAKE_SOURCE_DIR}/.venv/bin" NO_CACHE)
   set(INTARSIA_TEST_PYTHON "${INTARSIA_FOUND_PYTHON}")
 endif()
-configure_file("${CMAKE_CURRENT_LIST_DIR}/lit.site.cfg.py.in" "${CMAKE_CURRENT_BINARY_DIR}/lit.site.cfg.py" @ONLY)
+# The tests of an op lie beside its definition, in dialects.
+foreach(folder test dialects)
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/lit.site.cfg.py.in" "${CMAKE_BINARY_DIR}/${folder}/lit.site.cfg.py" @ONLY)
+endforeach()
 
-set(lit_command "${INTARSIA_TEST_PYTHON}" -c "__import__('lit.main').main.main()" -sv "${CMAKE_CURRENT_BINARY_DIR}")
+set(lit_command "${INTARSIA_TEST_PYTHON}" -c "__import__('lit.main').main.main()" -sv
+    "${CMAKE_BINARY_DIR}/test" "${CMAKE_BINARY_DIR}/dialects")
 add_custom_target(check-lit COMMAND ${lit_command} USES_TERMINAL VERBATIM COMMENT "FileCheck tests")
 add_dependencies(check-lit intarsia-opt intarsia-test-opt intarsia-compile intarsia-run intarsia-lsp-server)
 add_test(NAME lit COMMAND ${lit_command})

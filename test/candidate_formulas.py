@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Candidates for the next token in NumPy and float64, as dialects/Nn/NnSamplingOps.td has them."""
+"""Candidates for the next token in NumPy and float64, as dialects/Nn/Ops/Candidates/Candidates.td has them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mixture of experts in NumPy and float64, token by token, as dialects/Nn/NnExpertOps.td has it."""
+"""Mixture of experts in NumPy and float64, token by token, as dialects/Nn/Ops/Experts/Experts.td has it."""
 
 from __future__ import annotations
 

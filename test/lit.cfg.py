@@ -11,12 +11,13 @@ import lit.formats
 # lit puts these names into the file's scope.
 config = globals()["config"]
 
-config.name = "intarsia"
+# One suite for each tree that holds tests: test, and dialects, where those of an op lie beside it.
+config.name = "intarsia" if config.folder == "test" else f"intarsia-{config.folder}"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 config.excludes = ["EndToEnd", "docs", "fuzz", "passes", "python", "unit", "Inputs"]
-config.test_source_root = os.path.dirname(__file__)
-config.test_exec_root = os.path.join(config.build_dir, "test")
+config.test_source_root = os.path.join(config.source_dir, config.folder)
+config.test_exec_root = os.path.join(config.build_dir, config.folder)
 
 # Ours first, then FileCheck, not, mlir-opt and the rest of LLVM's.
 config.environment["PATH"] = os.pathsep.join(

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/BlockFormats.h"
+#include "dialects/Nn/Verify.h"
 
 #include "lib/Formats/DecodeBlocks.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/bit.h"
 #include <cmath>
@@ -421,3 +423,78 @@ Sizes GgmlTypeAttr::getDequantizedSizes(Sizes values) const {
 }
 
 Sizes GgmlTypeAttr::getScaleSizes(Sizes) const { return {}; }
+
+//===-- Operands of nn.quantize and nn.dequantize
+//---------------------------------------------------------------------===//
+
+LogicalResult BlockFormatAttr::verifyOperands(Operation *op, RankedTensorType whole,
+                                              const QuantizedOperands &operands) const {
+  auto [quantized, scales, zeroPoints, tensorScale, groupIndices, codebook] = operands;
+  if (groupIndices || codebook)
+    return op->emitOpError() << "has " << (groupIndices ? "group indices" : "a codebook")
+                             << ", a block format has none";
+  if (!scales)
+    return op->emitOpError() << "has no scales, the format " << *this << " needs them";
+  int64_t axis = getAxis();
+  if (axis >= whole.getRank())
+    return op->emitOpError() << "format has axis " << axis << ", the tensor has rank " << whole.getRank();
+  auto verifyElement = [&](StringRef name, Value value, Type expected) -> LogicalResult {
+    if (typeOf(value).getElementType() == expected)
+      return success();
+    return op->emitOpError() << "element of " << name << " is " << typeOf(value).getElementType()
+                             << ", the format says " << expected;
+  };
+  auto verifyShape = [&](StringRef name, Value value, ArrayRef<int64_t> expected) -> LogicalResult {
+    if (succeeded(verifyCompatibleShape(typeOf(value).getShape(), expected)))
+      return success();
+    return op->emitOpError() << "type of " << name << " is " << value.getType() << ", the format implies "
+                             << RankedTensorType::get(expected, typeOf(value).getElementType());
+  };
+  SmallVector<int64_t> scaleShape(whole.getShape());
+  scaleShape[axis] = getBlockCount(scaleShape[axis]);
+  if (failed(verifyElement("quantized values", quantized, getStorageType())) ||
+      failed(verifyShape("quantized values", quantized, whole.getShape())) ||
+      failed(verifyElement("scales", scales, getScaleType())) || failed(verifyShape("scales", scales, scaleShape)))
+    return failure();
+  if (zeroPoints) {
+    if (!mayHaveZeroPoints())
+      return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(getElement()) << " have none";
+    if (failed(verifyElement("zero points", zeroPoints, getStorageType())) ||
+        failed(verifyShape("zero points", zeroPoints, scaleShape)))
+      return failure();
+  }
+  if (hasTensorScale() != static_cast<bool>(tensorScale))
+    return op->emitOpError() << (tensorScale ? "has a tensor scale, the format has none"
+                                             : "has no tensor scale, the format needs one");
+  if (!tensorScale)
+    return success();
+  if (failed(verifyElement("tensor scale", tensorScale, Float32Type::get(op->getContext()))))
+    return failure();
+  SmallVector<int64_t> tensorScaleShape;
+  if (typeOf(tensorScale).getRank() == whole.getRank()) {
+    tensorScaleShape.assign(whole.getShape().begin(), whole.getShape().end());
+    tensorScaleShape[axis] = 1;
+  }
+  return verifyShape("tensor scale", tensorScale, tensorScaleShape);
+}
+
+LogicalResult GgmlTypeAttr::verifyOperands(Operation *op, RankedTensorType whole,
+                                           const QuantizedOperands &operands) const {
+  const GgmlType &type = getType();
+  if (operands.scales || operands.zeroPoints || operands.tensorScale || operands.groupIndices || operands.codebook)
+    return op->emitOpError() << "has scales, blocks of " << type.keyword << " hold theirs";
+  auto blocks = cast<RankedTensorType>(operands.values.getType());
+  if (!blocks.getElementType().isInteger(8) || blocks.getRank() == 0)
+    return op->emitOpError() << "blocks are " << blocks << ", must be rows of i8";
+  int64_t bytes = blocks.getShape().back();
+  bool isDynamic = ShapedType::isDynamic(bytes);
+  if (!isDynamic && bytes % type.bytes != 0)
+    return op->emitOpError() << "blocks have rows of " << bytes << " bytes, no multiple of the " << type.bytes
+                             << " bytes of a block of " << type.keyword;
+  SmallVector<int64_t> shape(blocks.getShape());
+  shape.back() = isDynamic ? bytes : bytes / type.bytes * type.elements;
+  auto expected = RankedTensorType::get(shape, Float32Type::get(getContext()));
+  if (whole.getElementType() != expected.getElementType() || failed(verifyCompatibleShape(whole, expected)))
+    return op->emitOpError() << "result is " << whole << ", the format implies " << expected;
+  return success();
+}

@@ -10,7 +10,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Pass/Pass.h"
 
-#include "intarsia/Reference/ReferenceBuilder.h"
+#include "dialects/Interfaces/ReferenceBuilder.h"
 
 using namespace mlir;
 

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Interfaces/ReferenceBuilder.h"
 #include "dialects/Rt/KernelBodies.h"
 #include "intarsia/Reference/Reference.h"
-#include "intarsia/Reference/ReferenceBuilder.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"

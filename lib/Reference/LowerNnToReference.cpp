@@ -66,7 +66,7 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
     for (Operation *op : ops) {
       auto reference = dyn_cast<ReferenceOpInterface>(op);
       if (!reference) {
-        op->emitOpError("has no reference lowering; give it one in lib/Reference");
+        op->emitOpError("has no reference lowering; give it one in dialects/Nn/Ops");
         signalPassFailure();
         continue;
       }

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Ops/References.h"
 #include "intarsia/Reference/Reference.h"
-#include "lib/Reference/OpReferences.h"
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
@@ -29,7 +29,7 @@ template <typename Op> void attachModel(MLIRContext *context) {
     Op::template attachInterface<ReferenceModel<Op>>(*context);
 }
 
-/// Attaches a model to each of the ops that `OpReferences.h` declares a reference of.
+/// Attaches a model to each of the ops that `dialects/Nn/Ops/References.h` declares a reference of.
 template <typename... Ops> void attachModels(MLIRContext *context, nn::NnDialect *) {
   (attachModel<Ops>(context), ...);
   // Bodies of loops are made while other passes run, when no dialect may be loaded any more.

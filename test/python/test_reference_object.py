@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Objects of the reference device: kernels of several kinds against NumPy.
 
-The formulas of ops are tested in test_reference_*.py; here are what stands around them: buffers and sizes of a launch,
+The formulas of ops are tested beside them (dialects/Nn/Ops); here are what stands around them: buffers and sizes of a launch,
 and results in the memory of inputs.
 """
 

@@ -59,7 +59,7 @@ private:
 };
 
 /// Operations that an elementary function takes (polynomials of lib/Kernel/VectorMath, with the reduction of their
-/// argument), and that a norm takes for an element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp).
+/// argument), and that a norm takes for an element (nn.layer_norm in dialects/Nn/Ops/Norms).
 constexpr double transcendentalFlops = 16, normFlops = 8;
 
 /// Returns the model of the device that stands for an architecture: kernels around a matrix product as the catalogue's

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // lib/Quantize/BlockCodec against a loop over nn::encodeElement, one value at a time, with LLVM's own f16 and bf16.
-// What that loop rests on is compared with ml_dtypes in test/python/test_block_formats.py, the codec itself in
+// What that loop rests on is compared with ml_dtypes in dialects/Nn/Ops/Quantize/test, the codec itself in
 // test/Quantize/test_block_codec.py.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Quantize/BlockCodec.h"

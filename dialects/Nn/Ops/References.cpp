@@ -1,0 +1,33 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Ops/References.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace intarsia;
+
+AffineMap reference::rowMap(ReferenceBuilder &builder, unsigned dimensions, unsigned rank, unsigned last) {
+  SmallVector<unsigned> targets(rank);
+  std::iota(targets.begin(), targets.end(), 0);
+  targets.back() = last;
+  return builder.map(dimensions, targets);
+}
+
+Value reference::buildContraction(ReferenceBuilder &builder, ArrayRef<OpFoldResult> sizes, Value lhs, AffineMap lhsMap,
+                                  Value rhs, AffineMap rhsMap) {
+  return builder.reduce(sizes, 1, 0.0, {{lhs, lhsMap}, {rhs, rhsMap}}, [](ScalarBuilder &b, ValueRange v) {
+    return b.add(v[2], b.mul(b.exact(v[0]), b.exact(v[1])));
+  });
+}
+
+Value reference::buildNarrow(ReferenceBuilder &builder, Value value, Type element) {
+  if (element == elementOf(value))
+    return value;
+  return builder.parallel(builder.sizesOf(value), element, {{value, builder.identity(rankOf(value))}},
+                          [&](ScalarBuilder &b, ValueRange v) { return b.narrow(v[0], element); });
+}

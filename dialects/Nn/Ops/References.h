@@ -1,0 +1,66 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The reference of each op: what it computes, as plain loops; and what references share.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_DIALECTS_NN_OPS_REFERENCES_H
+#define INTARSIA_DIALECTS_NN_OPS_REFERENCES_H
+
+#include "dialects/Interfaces/ReferenceBuilder.h"
+#include "dialects/Nn/BlockFormats.h"
+
+#include <limits>
+
+namespace intarsia::reference {
+
+inline constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
+
+inline mlir::Type elementOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+}
+inline int64_t rankOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()).getRank(); }
+
+/// Returns the map of a tensor whose dimensions are the first ones of the iteration space, but for the last.
+mlir::AffineMap rowMap(ReferenceBuilder &builder, unsigned dimensions, unsigned rank, unsigned last);
+/// Builds the products of two tensors at their maps, summed in f64 over the last loop.
+mlir::Value buildContraction(ReferenceBuilder &builder, mlir::ArrayRef<mlir::OpFoldResult> sizes, mlir::Value lhs,
+                             mlir::AffineMap lhsMap, mlir::Value rhs, mlir::AffineMap rhsMap);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::LinearOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::MatmulOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::AttentionOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, NormOpInterface op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::SoftmaxOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::GeluOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::SiluOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::ReluOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::TanhOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::SigmoidOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::EmbeddingOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::RopeOp op);
+/// Quantized values, scales and, where the op has them, zero points and the tensor scale.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::QuantizeOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
+/// Indices and weights.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
+/// Values, tokens and sums.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CandidatesOp op);
+/// The tensors of the cache that the op updates.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);
+
+/// Dequantizes blocks of ggml.
+mlir::Value buildDequantizedBlocks(ReferenceBuilder &builder, mlir::Value blocks, const GgmlType &type);
+/// Rounds a tensor to another element type.
+mlir::Value buildNarrow(ReferenceBuilder &builder, mlir::Value value, mlir::Type element);
+/// Builds softmax over the last dimension, computed in f64; a row of -inf gives zeros.
+mlir::Value buildSoftmax(ReferenceBuilder &builder, mlir::Value input, mlir::Type element);
+/// The bits of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
+mlir::Value buildEncodeFloat(ScalarBuilder &b, const FloatFormat &format, mlir::Value value);
+
+} // namespace intarsia::reference
+
+#endif
