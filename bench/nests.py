@@ -255,6 +255,111 @@ def pooled(
     return Nest(name, w.text(result), peer, [random.standard_normal(shape, np.float32)])
 
 
+MULTIPLY_ADD = "%p = arith.mulf %i0, %i1 : f32\n%s = arith.addf %p, %o0 : f32\nlinalg.yield %s : f32"
+
+
+def image_block(name: str, channels: int, size: int, random: np.random.Generator) -> Nest:
+    """A window for each channel, a product over channels and a rectifier, of an image with its channels first."""
+    import torch
+
+    shape, taps = (1, channels, size + 2, size + 2), (channels, 3, 3)
+    w = Writer(name, [(shape, "f32")])
+    zero = w.constant("0.0")
+    weights = [random.standard_normal(one, np.float32) for one in (taps, (channels, channels))]
+    weights[1] /= channels
+    names = []
+    for weight in weights:
+        names.append(w.value(weight.shape))
+        w.lines.append(f'{names[-1]} = arith.constant dense<"0x{weight.tobytes().hex()}"> : {tensor(weight.shape)}')
+    result_shape = (1, channels, size, size)
+    identity = "a, b, c, d"
+    windows = w.generic(
+        ["%x0", names[0]],
+        [w.filled(result_shape, "0.0")],
+        ["a, b, c + e, d + f", "b, e, f", identity],
+        6,
+        MULTIPLY_ADD,
+        [4, 5],
+    )
+    mixed = w.generic(
+        [windows, names[1]],
+        [w.filled(result_shape, "0.0")],
+        ["a, e, c, d", "b, e", identity],
+        5,
+        MULTIPLY_ADD,
+        [4],
+    )
+    result = w.map([(mixed, identity)], result_shape, f"%r = arith.maximumf %i0, {zero} : f32\nlinalg.yield %r : f32")
+
+    windows_of, mix = (torch.from_numpy(weight) for weight in (weights[0][:, None], weights[1][:, :, None, None]))
+
+    def peer(x: "torch.Tensor") -> "torch.Tensor":
+        return torch.relu(torch.nn.functional.conv2d(torch.nn.functional.conv2d(x, windows_of, groups=channels), mix))
+
+    return Nest(name, w.text(result), peer, [random.standard_normal(shape, np.float32)])
+
+
+def turned_heads(name: str, rows: int, heads: int, width: int, random: np.random.Generator) -> Nest:
+    """Products of heads that are turned to the front and back, as PyTorch writes attention, without its softmax."""
+    import torch
+
+    shape, apart = (rows, heads * width), (rows, heads, width)
+    w = Writer(name, [(shape, "f32")])
+
+    def reshaped(value: str, result_shape: Sequence[int], groups: str) -> str:
+        result = w.value(result_shape)
+        if len(result_shape) == 3:
+            sizes = f"output_shape {list(result_shape)} "
+            w.lines.append(
+                f"{result} = tensor.expand_shape {value} {groups} {sizes}: {w.type(value)} into {tensor(result_shape)}"
+            )
+        else:
+            w.lines.append(
+                f"{result} = tensor.collapse_shape {value} {groups} : {w.type(value)} into {tensor(result_shape)}"
+            )
+        return result
+
+    def turned(value: str, order: Sequence[int]) -> str:
+        result_shape = [w.of[value][0][d] for d in order]
+        empty, result = w.empty(result_shape), w.value(result_shape)
+        w.lines.append(
+            f"{result} = linalg.transpose ins({value} : {w.type(value)}) outs({empty} : {w.type(empty)}) permutation = {list(order)}"
+        )
+        return result
+
+    split = reshaped("%x0", apart, "[[0], [1, 2]]")
+    front = turned(split, (1, 0, 2))
+    keys = turned(front, (0, 2, 1))
+    scores = w.generic(
+        [front, keys],
+        [w.filled((heads, rows, rows), "0.0")],
+        ["a, b, d", "a, d, c", "a, b, c"],
+        4,
+        MULTIPLY_ADD,
+        [3],
+    )
+    scaled = w.map(
+        [(scores, "a, b, c")],
+        (heads, rows, rows),
+        f"%p = arith.mulf %i0, {w.constant(repr(1 / (8 * rows)))} : f32\nlinalg.yield %p : f32",
+    )
+    mixed = w.generic(
+        [scaled, front],
+        [w.filled((heads, rows, width), "0.0")],
+        ["a, b, d", "a, d, c", "a, b, c"],
+        4,
+        MULTIPLY_ADD,
+        [3],
+    )
+    result = reshaped(turned(mixed, (1, 0, 2)), shape, "[[0], [1, 2]]")
+
+    def peer(x: "torch.Tensor") -> "torch.Tensor":
+        front = x.reshape(apart).transpose(0, 1)
+        return ((front @ front.transpose(1, 2) / (8 * rows)) @ front).transpose(0, 1).reshape(shape)
+
+    return Nest(name, w.text(result), peer, [random.standard_normal(shape, np.float32)])
+
+
 def chains(random: np.random.Generator) -> list[Nest]:
     """Broadcasts and elementwise ops, also around reductions."""
     import torch
@@ -463,6 +568,8 @@ def all_nests() -> list[Nest]:
         pooled("max_pool_dilated", (1, 66, 66, 64), True, 3, 1, 2, "max", random),
         *chains(random),
         *moves(random),
+        image_block("image_block", 64, 56, random),
+        turned_heads("turned_heads", 128, 12, 64, random),
     ]
 
 

@@ -205,7 +205,6 @@ void LayoutRewriter::rewriteOp(unsigned number) {
   if (isSame) {
     for (auto [operand, given] : llvm::zip(op.op->getOpOperands(), operands))
       operand.set(given.value);
-    explain(op.op, op.why);
     return;
   }
   builder.setInsertionPoint(op.op);

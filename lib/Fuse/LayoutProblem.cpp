@@ -17,6 +17,8 @@ static constexpr size_t mostLayouts = 5, mostOrders = 6;
 /// A loop that sums along what lies beside each other takes about twice as long as one with lanes along its result, and
 /// one that reads each element of a lane elsewhere three times (matmuls and windows on AVX-512; bench/nests.py).
 static constexpr double alongSums = 1, acrossSums = 2;
+/// A decision compares both sides with so many variables around it free.
+static constexpr size_t nearVariables = 24;
 /// Between equal costs ops stay as they are written.
 static constexpr double tie = 1e-6;
 
@@ -325,29 +327,55 @@ std::vector<LayoutProblem::Site> LayoutProblem::sites() {
   return sites;
 }
 
+/// Solves all that depends on some variables.
+void LayoutProblem::solveAround(unsigned variable) {
+  SmallVector<unsigned> component = costs.around(variable);
+  LeastCost::Solution part = costs.solve(component, allowed);
+  for (unsigned each : component)
+    solution.labels[each] = part.labels[each];
+}
+
+/// Compares the best with the best other choice, with what is far away as it is chosen.
 void LayoutProblem::decide(const Site &site) {
-  SmallVector<unsigned> component = costs.componentOf(unsigned(ops[site.ops.front()].variable));
-  LeastCost::Allowed asWritten = allowed, best = allowed;
-  for (unsigned number : site.ops)
-    asWritten[unsigned(ops[number].variable)] &= 1;
-  double apartUs = costs.solve(component, asWritten).cost, insideUs = LeastCost::infinity;
-  for (unsigned number : site.ops) {
-    LeastCost::Allowed other = allowed;
-    uint32_t &orders = other[unsigned(ops[number].variable)];
-    orders &= site.subject == "layout" ? uint32_t(2) : ~uint32_t(1);
-    if (orders == 0)
+  SmallVector<unsigned> variables =
+      llvm::map_to_vector(site.ops, [&](unsigned number) { return unsigned(ops[number].variable); });
+  SmallVector<unsigned> near = costs.around(variables, nearVariables);
+  LeastCost::Allowed here;
+  for (unsigned label : solution.labels)
+    here.push_back(uint32_t(1) << label);
+  for (unsigned variable : near)
+    here[variable] = allowed[variable];
+  // As written, or with another order of one of the ops.
+  LeastCost::Allowed asWritten = here;
+  for (unsigned variable : variables)
+    asWritten[variable] &= 1;
+  double apartUs = llvm::is_contained(asWritten, 0) ? LeastCost::infinity : costs.solve(near, asWritten).cost;
+  double insideUs = LeastCost::infinity;
+  unsigned moved = variables.front();
+  for (unsigned variable : variables) {
+    LeastCost::Allowed other = here;
+    other[variable] &= ~uint32_t(1);
+    if (other[variable] == 0)
       continue;
-    if (double us = costs.solve(component, other).cost; us < insideUs) {
+    if (double us = costs.solve(near, other).cost; us < insideUs) {
       insideUs = us;
-      best = other;
+      moved = variable;
     }
   }
-  if (std::isinf(insideUs) || std::isinf(apartUs) || asWritten == allowed)
+  if (std::isinf(insideUs) || std::isinf(apartUs))
     return;
   std::string why;
   bool isInside = fuser.decide(
       {site.op, kernelRootOf(site.op).value_or(KernelRoot::Rows), site.subject, insideUs, apartUs, site.reason}, why);
-  allowed = isInside ? best : asWritten;
+  // Later decisions leave this one as it is.
+  auto other = llvm::find_if(variables, [&](unsigned variable) { return solution.labels[variable] != 0; });
+  if (isInside)
+    allowed[other == variables.end() ? moved : *other] &= ~uint32_t(1);
+  else
+    for (unsigned variable : variables)
+      allowed[variable] &= 1;
+  if (isInside == (other == variables.end()))
+    solveAround(variables.front());
   if (isInside)
     for (unsigned number : site.ops) {
       std::string &reasons = ops[number].why;
@@ -357,20 +385,17 @@ void LayoutProblem::decide(const Site &site) {
 
 void LayoutProblem::choose() {
   allowed = costs.everything();
-  for (const Site &site : sites())
-    decide(site);
   solution.labels.assign(costs.size(), 0);
   llvm::BitVector done(costs.size());
   for (unsigned variable = 0; variable < costs.size(); ++variable) {
     if (done.test(variable))
       continue;
-    SmallVector<unsigned> component = costs.componentOf(variable);
-    LeastCost::Solution part = costs.solve(component, allowed);
-    for (unsigned each : component) {
+    for (unsigned each : costs.around(variable))
       done.set(each);
-      solution.labels[each] = part.labels[each];
-    }
+    solveAround(variable);
   }
+  for (const Site &site : sites())
+    decide(site);
 }
 
 Layout LayoutProblem::chosenLayout(const LayoutRead &read) const {

@@ -99,6 +99,7 @@ private:
   void addCost(int first, int second, llvm::function_ref<double(unsigned, unsigned)> cost);
   double readUs(const LayoutRead &read, const LaidOutTensor &tensor, unsigned order, const Layout &layout) const;
   std::vector<Site> sites();
+  void solveAround(unsigned variable);
   void decide(const Site &site);
 
   Fuser &fuser;

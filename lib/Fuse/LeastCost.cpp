@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include <deque>
 
 using namespace llvm;
 using namespace intarsia::fuse;
@@ -35,13 +36,15 @@ LeastCost::Allowed LeastCost::everything() const {
   return allowed;
 }
 
-SmallVector<unsigned> LeastCost::componentOf(unsigned variable) const {
-  SetVector<unsigned> component;
-  component.insert(variable);
-  for (unsigned i = 0; i < component.size(); ++i)
-    for (unsigned table : tablesOf[component[i]])
-      component.insert(tables[table].variables.begin(), tables[table].variables.end());
-  return component.takeVector();
+SmallVector<unsigned> LeastCost::around(ArrayRef<unsigned> variables, size_t most) const {
+  SetVector<unsigned> found;
+  found.insert(variables.begin(), variables.end());
+  for (unsigned i = 0; i < found.size(); ++i)
+    for (unsigned table : tablesOf[found[i]])
+      for (unsigned other : tables[table].variables)
+        if (found.size() < most)
+          found.insert(other);
+  return found.takeVector();
 }
 
 double LeastCost::at(const Table &table, ArrayRef<unsigned> labels) const {
@@ -51,13 +54,14 @@ double LeastCost::at(const Table &table, ArrayRef<unsigned> labels) const {
   return table.costs[index];
 }
 
-LeastCost::Solution LeastCost::solve(ArrayRef<unsigned> component, const Allowed &allowed) const {
-  std::vector<Table> pending;
-  SetVector<unsigned> used;
-  for (unsigned variable : component)
-    used.insert(tablesOf[variable].begin(), tablesOf[variable].end());
-  for (unsigned table : used)
-    pending.push_back(tables[table]);
+LeastCost::Solution LeastCost::solve(ArrayRef<unsigned> variables, const Allowed &allowed) const {
+  std::deque<Table> made; // keeps its elements where they are
+  SmallVector<const Table *> pending;
+  llvm::SmallDenseSet<unsigned> used;
+  for (unsigned variable : variables)
+    for (unsigned table : tablesOf[variable])
+      if (used.insert(table).second)
+        pending.push_back(&tables[table]);
   Allowed open = allowed;
 
   // What an eliminated variable takes: the table of its neighbours has its best label.
@@ -66,12 +70,12 @@ LeastCost::Solution LeastCost::solve(ArrayRef<unsigned> component, const Allowed
     Table best;
   };
   std::vector<Eliminated> eliminated;
-  SmallVector<unsigned> remaining(component);
+  SmallVector<unsigned> remaining(variables);
   auto neighboursOf = [&](unsigned variable) {
     SetVector<unsigned> neighbours;
-    for (const Table &table : pending)
-      if (is_contained(table.variables, variable))
-        for (unsigned other : table.variables)
+    for (const Table *table : pending)
+      if (is_contained(table->variables, variable))
+        for (unsigned other : table->variables)
           if (other != variable && !isPowerOf2_32(open[other]))
             neighbours.insert(other);
     return neighbours;
@@ -105,16 +109,16 @@ LeastCost::Solution LeastCost::solve(ArrayRef<unsigned> component, const Allowed
       continue;
     }
     // Variables with one label left do not count as neighbours.
-    SmallVector<Table> own;
-    erase_if(pending, [&](Table &table) {
-      if (!is_contained(table.variables, next))
+    SmallVector<const Table *> own;
+    erase_if(pending, [&](const Table *table) {
+      if (!is_contained(table->variables, next))
         return false;
-      own.push_back(std::move(table));
+      own.push_back(table);
       return true;
     });
     SetVector<unsigned> neighbours;
-    for (const Table &table : own)
-      for (unsigned other : table.variables)
+    for (const Table *table : own)
+      for (unsigned other : table->variables)
         if (other != next) {
           if (isPowerOf2_32(open[other]))
             labels[other] = Log2_32(open[other]);
@@ -135,8 +139,8 @@ LeastCost::Solution LeastCost::solve(ArrayRef<unsigned> component, const Allowed
           continue;
         labels[next] = label;
         double sum = 0;
-        for (const Table &table : own)
-          sum += at(table, labels);
+        for (const Table *table : own)
+          sum += at(*table, labels);
         if (sum < lowest) {
           lowest = sum;
           chosen = label;
@@ -145,14 +149,16 @@ LeastCost::Solution LeastCost::solve(ArrayRef<unsigned> component, const Allowed
       costs.costs.push_back(lowest);
       best.costs.push_back(chosen);
     }
-    pending.push_back(std::move(costs));
+    made.push_back(std::move(costs));
+    pending.push_back(&made.back());
     eliminated.push_back({next, std::move(best)});
     llvm::erase(remaining, next);
   }
-  Solution solution{0, Labels(counts.size(), 0)};
-  for (const Table &table : pending) {
-    assert(table.variables.empty() && "all variables are eliminated");
-    solution.cost += table.costs.front();
+  Solution solution;
+  solution.labels.assign(counts.size(), 0);
+  for (const Table *table : pending) {
+    assert(table->variables.empty() && "all variables are eliminated");
+    solution.cost += table->costs.front();
   }
   for (const Eliminated &each : reverse(eliminated))
     solution.labels[each.variable] = unsigned(at(each.best, solution.labels));

@@ -28,7 +28,7 @@ public:
 
   struct Solution {
     double cost = 0; ///< infinite if no labels are allowed together
-    Labels labels;   ///< of all variables; of those in other components 0
+    Labels labels;   ///< of all variables; 0 of those that were not asked for
   };
 
   /// Adds a variable with so many labels, at most 32.
@@ -42,10 +42,11 @@ public:
 
   /// All labels of all variables.
   Allowed everything() const;
-  /// Returns the variables that depend on a variable, itself among them.
-  llvm::SmallVector<unsigned> componentOf(unsigned variable) const;
-  /// Returns the best labels of the variables of one component.
-  Solution solve(llvm::ArrayRef<unsigned> component, const Allowed &allowed) const;
+  /// Returns variables and those that depend on them, the nearest ones first, at most so many.
+  llvm::SmallVector<unsigned> around(llvm::ArrayRef<unsigned> variables, size_t most = SIZE_MAX) const;
+  /// Returns the best labels of some variables, and the sum of all costs that depend on them. Other variables that they
+  /// depend on are allowed one label each.
+  Solution solve(llvm::ArrayRef<unsigned> variables, const Allowed &allowed) const;
 
 private:
   /// Costs by the labels of variables, those of the last one side by side.
