@@ -92,9 +92,8 @@ void LayoutProblem::addOp(Operation &op) {
     added.us = fuser.microseconds(kernelRootOf(&op).value_or(KernelRoot::Generic), &op);
     if (std::optional<target::PreferredLayout> layout = fuser.targetOf(&op).preferredLayout(op.getResult(0)))
       if (std::optional<Layout> order = added.rules.orderOfResult(0, layout->permutation)) {
-        added.preferred = isIdentity(*order) ? 0 : 1;
+        added.preferred = addOrder(added, order) ? 1 : 0;
         added.slowdown = layout->slowdown;
-        addOrder(added, order);
       }
   }
   op.walk([&](Operation *inner) {
@@ -119,8 +118,11 @@ void LayoutProblem::addOp(Operation &op) {
   });
 }
 
+/// Orders that differ by dimensions of 1 are one: what lies between them are views.
 bool LayoutProblem::addOrder(LaidOutOp &op, const std::optional<Layout> &order) {
-  if (!order || llvm::is_contained(op.orders, *order) || op.orders.size() >= mostOrders)
+  if (!order || op.orders.size() >= mostOrders || llvm::any_of(op.orders, [&](const Layout &other) {
+        return areSameInMemory(op.rules.typeOfOrder(), other, *order);
+      }))
     return false;
   op.orders.push_back(*order);
   return true;
@@ -163,8 +165,14 @@ bool LayoutProblem::findLayouts() {
         if (read.isNested)
           continue;
         unsigned operand = read.operand->getOperandNumber();
-        for (const Layout &order : reader.orders)
-          grew |= addLayout(tensor, compose(read.origin.permutation, reader.rules.layoutOfOperand(order, operand)));
+        for (const Layout &order : reader.orders) {
+          // Another layout is worth a thought if none that there is suits.
+          bool isSuited = llvm::any_of(tensor.layouts, [&](const Layout &layout) {
+            return reader.rules.reading(order, operand, seen(read, layout)) == Reading::AsItLies;
+          });
+          if (!isSuited)
+            grew |= addLayout(tensor, compose(read.origin.permutation, reader.rules.layoutOfOperand(order, operand)));
+        }
         for (const Layout &layout : tensor.layouts)
           grew |= addOrder(reader, reader.rules.orderOfOperand(operand, seen(read, layout)));
       }

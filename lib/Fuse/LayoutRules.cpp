@@ -136,10 +136,14 @@ bool LayoutRules::isElementByElement() const {
   return kind == Kind::Elementwise || (kind == Kind::Loops && isParallelGeneric(op));
 }
 
-Layout LayoutRules::identity() const {
+RankedTensorType LayoutRules::typeOfOrder() const {
   bool isOfSource = kind == Kind::Slice || kind == Kind::Expand;
   Value tensor = isOfSource ? op->getOperand(0) : op->getNumResults() ? op->getResult(0) : Value();
-  auto type = tensor ? dyn_cast<RankedTensorType>(tensor.getType()) : RankedTensorType();
+  return tensor ? dyn_cast<RankedTensorType>(tensor.getType()) : RankedTensorType();
+}
+
+Layout LayoutRules::identity() const {
+  RankedTensorType type = typeOfOrder();
   return identityLayout(type ? type.getRank() : 0);
 }
 

@@ -54,6 +54,8 @@ public:
   bool hasOrders() const { return kind != Kind::Fixed; }
   /// True if kernels compute results of the op one by one, at the positions of its operands.
   bool isElementByElement() const;
+  /// The type of the tensor whose dimensions the order is of; null if there is none.
+  mlir::RankedTensorType typeOfOrder() const;
   /// The order of the op as it is written.
   Layout identity() const;
 
@@ -88,7 +90,6 @@ private:
   static Kind kindOf(mlir::Operation *op);
 
   mlir::linalg::GenericOp loops() const { return mlir::cast<mlir::linalg::GenericOp>(op); }
-  unsigned tensorOfOrder() const;
   Layout expand(llvm::ArrayRef<int64_t> order) const;
   std::optional<Layout> collapse(llvm::ArrayRef<int64_t> layout) const;
   llvm::SmallVector<unsigned> parallelLoops(llvm::ArrayRef<int64_t> order) const;

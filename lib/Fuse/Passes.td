@@ -69,8 +69,8 @@ def FuseLayouts : DecidingPass<"fuse-layouts"> {
     %2 = math.exp %x
     ```
 
-    Each op with a preference, and each transposition between ops with several orders, is a decision: what the ops that
-    it depends on take inside, with another order, and apart, as they are written.
+    Each op with a preference, and each transposition between ops with several orders, is a decision: what the ops around it
+    take inside, with another order, and apart, as they are written.
   }];
 }
 

@@ -1,4 +1,5 @@
 // RUN: intarsia-opt %s --target-declare-devices="targets=cpu:x86-64-v4" --fuse-canonicalize --fuse-layouts --canonicalize --cse --split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices="targets=cpu:x86-64-v4" --fuse-canonicalize --fuse-layouts="flip=fuse-layouts:cancels:turned:*" --canonicalize --cse --split-input-file | FileCheck %s --check-prefix=FLIPPED
 
 // Two transpositions cancel, with a concatenation, an elementwise op and a slice between them.
 // CHECK-LABEL: func.func @cancels(
@@ -7,9 +8,16 @@
 // CHECK-NEXT: %[[E:.*]] = math.exp %[[C]]{{.*}} : tensor<1x128x56x56xf32>
 // CHECK-NEXT: %[[S:.*]] = tensor.extract_slice %[[E]][0, 8, 0, 0] [1, 64, 56, 56] [1, 1, 1, 1]
 // CHECK-NEXT: return %[[S]]
+// The other way round they stay where they are written.
+// FLIPPED-LABEL: func.func @cancels(
+// FLIPPED-SAME: chosen = "apart", forced = true, id = "fuse-layouts:cancels:turned:linalg.transpose"
+// FLIPPED: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x56x56x64xf32>)
+// FLIPPED: tensor.concat dim(3)
+// FLIPPED: tensor.extract_slice %{{.*}}[0, 0, 0, 8]
+// FLIPPED: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x64x56x56xf32>)
 func.func @cancels(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32> {
   %e = tensor.empty() : tensor<1x56x56x64xf32>
-  %t = linalg.transpose ins(%x : tensor<1x64x56x56xf32>) outs(%e : tensor<1x56x56x64xf32>) permutation = [0, 2, 3, 1]
+  %t = linalg.transpose ins(%x : tensor<1x64x56x56xf32>) outs(%e : tensor<1x56x56x64xf32>) permutation = [0, 2, 3, 1] loc("turned")
   %c = tensor.concat dim(3) %t, %t : (tensor<1x56x56x64xf32>, tensor<1x56x56x64xf32>) -> tensor<1x56x56x128xf32>
   %y = math.exp %c : tensor<1x56x56x128xf32>
   %s = tensor.extract_slice %y[0, 0, 0, 8] [1, 56, 56, 64] [1, 1, 1, 1] : tensor<1x56x56x128xf32> to tensor<1x56x56x64xf32>
@@ -206,4 +214,57 @@ func.func @positions(%x: tensor<64x8x48xf32>) -> tensor<64x8x48xf32> {
   %f = tensor.empty() : tensor<64x8x48xf32>
   %r = linalg.transpose ins(%u : tensor<48x64x8xf32>) outs(%f : tensor<64x8x48xf32>) permutation = [1, 2, 0]
   return %r : tensor<64x8x48xf32>
+}
+
+// -----
+
+// A value that is read twice, once behind an op: both ways meet again without a copy.
+// CHECK-LABEL: func.func @joins(
+// CHECK-SAME: %[[X:.*]]: tensor<64x8x48xf32>
+// CHECK-NEXT: %[[E:.*]] = math.exp %[[X]]
+// CHECK-NEXT: %[[A:.*]] = arith.addf %[[E]], %[[X]]
+// CHECK-NEXT: return %[[A]]
+func.func @joins(%x: tensor<64x8x48xf32>) -> tensor<64x8x48xf32> {
+  %e = tensor.empty() : tensor<48x64x8xf32>
+  %t = linalg.transpose ins(%x : tensor<64x8x48xf32>) outs(%e : tensor<48x64x8xf32>) permutation = [2, 0, 1]
+  %y = math.exp %t : tensor<48x64x8xf32>
+  %a = arith.addf %y, %t : tensor<48x64x8xf32>
+  %f = tensor.empty() : tensor<64x8x48xf32>
+  %r = linalg.transpose ins(%a : tensor<48x64x8xf32>) outs(%f : tensor<64x8x48xf32>) permutation = [1, 2, 0]
+  return %r : tensor<64x8x48xf32>
+}
+
+// -----
+
+// Two ops that need the same other layout share one copy.
+// CHECK-LABEL: func.func @shared(
+// CHECK-COUNT-1: linalg.generic
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @shared(%x: tensor<256x384xf32>) -> (tensor<384x256xf32>, tensor<384x256xf32>) {
+  %e = tensor.empty() : tensor<384x256xf32>
+  %t = linalg.transpose ins(%x : tensor<256x384xf32>) outs(%e : tensor<384x256xf32>) permutation = [1, 0]
+  %s = nn.softmax %t : tensor<384x256xf32>
+  %u = linalg.transpose ins(%x : tensor<256x384xf32>) outs(%e : tensor<384x256xf32>) permutation = [1, 0]
+  %a = math.exp %u : tensor<384x256xf32>
+  %r = nn.softmax %a : tensor<384x256xf32>
+  return %s, %r : tensor<384x256xf32>, tensor<384x256xf32>
+}
+
+// -----
+
+// Sums are made of the tensor as it lies, and what is transposed is what is left of it.
+// CHECK-LABEL: func.func @sums(
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<64x8x48xf32>) outs(%{{.*}} : tensor<8x48xf32>)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<8x48xf32>) outs(%{{.*}} : tensor<48x8xf32>)
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @sums(%x: tensor<64x8x48xf32>) -> tensor<48x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48x8x64xf32>
+  %t = linalg.transpose ins(%x : tensor<64x8x48xf32>) outs(%e : tensor<48x8x64xf32>) permutation = [2, 1, 0]
+  %g = tensor.empty() : tensor<48x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%g : tensor<48x8xf32>) -> tensor<48x8xf32>
+  %r = linalg.reduce { arith.addf } ins(%t : tensor<48x8x64xf32>) outs(%f : tensor<48x8xf32>) dimensions = [2]
+  return %r : tensor<48x8xf32>
 }
