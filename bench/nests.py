@@ -544,6 +544,21 @@ def moves(random: np.random.Generator) -> list[Nest]:
     return nests
 
 
+def prefix_sums(name: str, shape: Sequence[int], axis: int, random: np.random.Generator) -> Nest:
+    """As torch-mlir writes `cumsum`."""
+    import torch
+
+    w = Writer(name, [(shape, "f32")])
+    result, kind = w.value(shape), tensor(shape)
+    last = tensor([size for d, size in enumerate(shape) if d != axis])
+    w.lines.append(
+        f"%e = tensor.empty() : {kind}\n%z = arith.constant dense<0.0> : {last}\n"
+        f"{result}, %last = tm_tensor.scan dimension({axis}) inclusive(true) ins(%x0 : {kind}) outs(%e, %z : {kind}, {last}) {{\n"
+        f"^bb0(%a: f32, %b: f32):\n%s = arith.addf %a, %b : f32\ntm_tensor.yield %s : f32\n}} -> {kind}, {last}"
+    )
+    return Nest(name, w.text(result), lambda x: torch.cumsum(x, axis), [random.random(shape, np.float32)])
+
+
 def all_nests() -> list[Nest]:
     random = np.random.default_rng(7)
     return [
@@ -570,6 +585,9 @@ def all_nests() -> list[Nest]:
         *moves(random),
         image_block("image_block", 64, 56, random),
         turned_heads("turned_heads", 128, 12, 64, random),
+        prefix_sums("prefix_sums", (512, 1024), 1, random),
+        prefix_sums("prefix_sums_columns", (512, 1024), 0, random),
+        prefix_sums("prefix_sums_long", (4, 1 << 15), 1, random),
     ]
 
 

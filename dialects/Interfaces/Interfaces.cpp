@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Interfaces/ScalarBuilder.h"
+
 #include "dialects/Interfaces/Interfaces.h"
 
 using namespace mlir;
@@ -14,6 +16,32 @@ AffineExpr intarsia::elementCount(MLIRContext *context, llvm::ArrayRef<AffineExp
   for (AffineExpr size : sizes)
     count = count * size;
   return count;
+}
+
+TypedAttr intarsia::neutralElement(vector::CombiningKind kind, Type type) {
+  using Kind = vector::CombiningKind;
+  if (auto floats = dyn_cast<FloatType>(type)) {
+    const llvm::fltSemantics &semantics = floats.getFloatSemantics();
+    APFloat value = APFloat::getZero(semantics);
+    if (kind == Kind::MUL)
+      value = APFloat::getOne(semantics);
+    else if (kind == Kind::MAXIMUMF || kind == Kind::MINIMUMF)
+      value = APFloat::getInf(semantics, /*Negative=*/kind == Kind::MAXIMUMF);
+    else if (kind == Kind::MAXNUMF || kind == Kind::MINNUMF)
+      value = APFloat::getNaN(semantics);
+    return FloatAttr::get(type, value);
+  }
+  unsigned bits = type.getIntOrFloatBitWidth();
+  APInt value = APInt::getZero(bits);
+  if (kind == Kind::MUL)
+    value = APInt(bits, 1);
+  else if (kind == Kind::MAXSI)
+    value = APInt::getSignedMinValue(bits);
+  else if (kind == Kind::MINSI)
+    value = APInt::getSignedMaxValue(bits);
+  else if (kind == Kind::MINUI || kind == Kind::AND)
+    value = APInt::getAllOnes(bits);
+  return IntegerAttr::get(type, value);
 }
 
 //===-- Contractions ------------------------------------------------------------------------------------------===//

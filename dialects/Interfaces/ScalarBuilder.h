@@ -16,9 +16,14 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace intarsia {
+
+/// Returns the element of a type that changes nothing when others are combined with it: 0 of sums, 1 of products, NaN
+/// of the maxima that leave NaN out.
+mlir::TypedAttr neutralElement(mlir::vector::CombiningKind kind, mlir::Type type);
 
 class Integer;
 

@@ -10,6 +10,7 @@
 #include "dialects/Interfaces/Interfaces.h"
 #include "lib/Formats/GgmlTypes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"

@@ -50,6 +50,10 @@ public:
       llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) override;
   Values emitReductions(mlir::Value size, llvm::ArrayRef<Reduction> reductions,
                         llvm::function_ref<Values(mlir::Value i, int64_t width)> elements) override;
+  llvm::LogicalResult
+  emitPrefixes(mlir::Value size, const Prefixes &prefixes,
+               llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element,
+               llvm::function_ref<void(mlir::Value i, int64_t width, mlir::Value prefix)> store) override;
 
   /// Begins a function whose block ends with the terminator `end`: what is emitted from then on comes before it. Sizes
   /// and constants are computed at its start.

@@ -54,6 +54,12 @@ public:
   /// Emits LoopEmitter::reduce() for elements that may fail, of several reductions side by side.
   virtual Values emitReductions(mlir::Value size, llvm::ArrayRef<Reduction> reductions,
                                 llvm::function_ref<Values(mlir::Value i, int64_t width)> elements) = 0;
+  /// Emits a loop that combines each element of [0, size), which may fail, with those before it, and stores what it
+  /// gets.
+  virtual llvm::LogicalResult
+  emitPrefixes(mlir::Value size, const Prefixes &prefixes,
+               llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element,
+               llvm::function_ref<void(mlir::Value i, int64_t width, mlir::Value prefix)> store) = 0;
 };
 
 /// The function that is being emitted.

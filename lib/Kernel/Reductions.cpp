@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/Reductions.h"
 
+#include "dialects/Interfaces/ScalarBuilder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 
@@ -195,31 +196,9 @@ static TypedAttr attributeOf(TypedAttr scalar, int64_t width) {
 
 SmallVector<Value> neutral(OpBuilder &b, Location loc, ArrayRef<Reduction> reductions, int64_t width) {
   SmallVector<Value> values;
-  for (const Reduction &reduction : reductions) {
-    double infinity = std::numeric_limits<double>::infinity();
-    if (isa<FloatType>(reduction.type)) {
-      double value = 0.0;
-      if (reduction.kind == Combination::MUL)
-        value = 1.0;
-      else if (reduction.kind == Combination::MAXIMUMF)
-        value = -infinity;
-      else if (reduction.kind == Combination::MINIMUMF)
-        value = infinity;
-      values.push_back(arith::ConstantOp::create(b, loc, attributeOf(b.getFloatAttr(reduction.type, value), width)));
-      continue;
-    }
-    unsigned bits = reduction.type.getIntOrFloatBitWidth();
-    APInt value = APInt::getZero(bits);
-    if (reduction.kind == Combination::MUL)
-      value = APInt(bits, 1);
-    else if (reduction.kind == Combination::MAXSI)
-      value = APInt::getSignedMinValue(bits);
-    else if (reduction.kind == Combination::MINSI)
-      value = APInt::getSignedMaxValue(bits);
-    else if (reduction.kind == Combination::MINUI || reduction.kind == Combination::AND)
-      value = APInt::getAllOnes(bits);
-    values.push_back(arith::ConstantOp::create(b, loc, attributeOf(b.getIntegerAttr(reduction.type, value), width)));
-  }
+  for (const Reduction &reduction : reductions)
+    values.push_back(
+        arith::ConstantOp::create(b, loc, attributeOf(neutralElement(reduction.kind, reduction.type), width)));
   return values;
 }
 

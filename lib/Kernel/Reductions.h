@@ -21,6 +21,13 @@ struct Reduction {
   mlir::Type type; ///< of an element
 };
 
+/// What each element of a row is combined with: those before it.
+struct Prefixes {
+  Reduction reduction;
+  bool isExclusive; ///< the element itself is left out
+  bool isReverse;   ///< those behind it, in place of those before it
+};
+
 /// Returns how each result of a linalg op combines what its body computes, where the body is
 /// `running = op(running, f(inputs))` and the order does not matter; none if one result is of another form.
 std::optional<llvm::SmallVector<Reduction>> reductionsOf(mlir::linalg::LinalgOp op);
@@ -47,6 +54,9 @@ llvm::SmallVector<mlir::Value> combine(mlir::OpBuilder &b, mlir::Location loc, l
 /// Returns the lanes of each vector combined to a scalar.
 llvm::SmallVector<mlir::Value> combineLanes(mlir::OpBuilder &b, mlir::Location loc,
                                             llvm::ArrayRef<Reduction> reductions, mlir::ValueRange vectors);
+
+/// Returns a vector with its lanes in the opposite order; a scalar as it is.
+mlir::Value reverseLanes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value vector);
 
 } // namespace intarsia::kernel
 

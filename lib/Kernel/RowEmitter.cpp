@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -74,6 +75,28 @@ LogicalResult RowEmitter::prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &
         .getResult();
   };
   return success();
+}
+
+LogicalResult RowEmitter::prepareCumulate(nn::CumulateOp cumulate, const RowScope &row) {
+  Value input = cumulate.getInput();
+  AffineExpr length = body.sizes.of(input).back();
+  Type type = MemoryEmitter::computeType(cast<RankedTensorType>(input.getType()).getElementType());
+  int64_t bytes = llvm::divideCeil(MemoryEmitter::storedType(type).getIntOrFloatBitWidth(), 8);
+  Value combined = body.scratch(length * bytes);
+  LogicalResult emitted = code->rowLoops->emitPrefixes(
+      body.size(length), {{cumulate.getKind(), type}, cumulate.getExclusive(), cumulate.getReverse()},
+      [&](Value i, int64_t width) {
+        Indices at;
+        for (Value prefix : row.prefix)
+          at.push_back({prefix});
+        at.push_back({i, true});
+        return tensors.evaluate(input, at, width);
+      },
+      [&](Value i, int64_t width, Value prefix) { memory.store(prefix, combined, i, type, width); });
+  tensors.bound[cumulate.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+    return memory.load(combined, indices.back().base, type, width);
+  };
+  return emitted;
 }
 
 LogicalResult RowEmitter::prepareNorm(NormOpInterface norm, const RowScope &row) {
@@ -308,8 +331,13 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
       ArrayRef<AffineExpr> extents = body.sizes.of(op.getResult(0));
       if (extents.drop_back() != ArrayRef<AffineExpr>(row.sizes))
         return body.refuse(&op, "its rows are not the rows of the kernel's result");
-      auto softmax = dyn_cast<nn::SoftmaxOp>(op);
-      if (failed(softmax ? prepareSoftmax(softmax, row) : prepareNorm(cast<NormOpInterface>(op), row)))
+      LogicalResult prepared =
+          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+              .Case([&](nn::SoftmaxOp softmax) { return prepareSoftmax(softmax, row); })
+              .Case([&](nn::CumulateOp cumulate) { return prepareCumulate(cumulate, row); })
+              .Case([&](NormOpInterface norm) { return prepareNorm(norm, row); })
+              .Default([&](Operation *other) { return body.refuse(other, "its rows have no code here"); });
+      if (failed(prepared))
         return failure();
       continue;
     }

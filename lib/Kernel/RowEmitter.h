@@ -40,6 +40,7 @@ private:
   Element readFirst(const NormInput &input, mlir::Value i, int64_t width);
   Element readAgain(const NormInput &input, mlir::Value i, int64_t width);
   mlir::LogicalResult prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &row);
+  mlir::LogicalResult prepareCumulate(nn::CumulateOp cumulate, const RowScope &row);
   mlir::LogicalResult prepareNorm(NormOpInterface norm, const RowScope &row);
   /// Prepares what `quantize`, to E4M3 by rows or to E2M1 by blocks, and nn.dequantize make of the elements of a row.
   mlir::LogicalResult prepareE4M3(mlir::Value dequantized, nn::QuantizeOp quantize, const RowScope &row);

@@ -91,4 +91,62 @@ Values KernelBody::emitReductions(Value count, ArrayRef<Reduction> reductions,
   return addRest(vectorEnd, count, 1, combineLanes(b, loc, reductions, *whole));
 }
 
+/// Returns the lanes of a vector moved by `distance` to higher numbers; the lowest ones get those of `lower`.
+static Value moveLanes(OpBuilder &b, Location loc, Value vector, Value lower, int64_t lanes, int64_t distance) {
+  SmallVector<int64_t> from;
+  for (int64_t lane = 0; lane != lanes; ++lane)
+    from.push_back(lane < distance ? lanes + lane : lane - distance);
+  return vector::ShuffleOp::create(b, loc, vector, lower, from);
+}
+
+Value reverseLanes(OpBuilder &b, Location loc, Value vector) {
+  auto type = dyn_cast<VectorType>(vector.getType());
+  if (!type)
+    return vector;
+  SmallVector<int64_t> from = llvm::to_vector(llvm::reverse(llvm::seq(type.getNumElements())));
+  return vector::ShuffleOp::create(b, loc, vector, vector, from);
+}
+
+LogicalResult KernelBody::emitPrefixes(Value count, const Prefixes &prefixes,
+                                       function_ref<FailureOr<Value>(Value i, int64_t width)> element,
+                                       function_ref<void(Value i, int64_t width, Value prefix)> store) {
+  int64_t lanes = code->instructions.lanes;
+  const Reduction &reduction = prefixes.reduction;
+  auto both = [&](Value before, Value x) { return combine(b, loc, reduction, before, x).front(); };
+  auto combineFrom = [&](Value begin, Value end, int64_t width, ValueRange start) -> Values {
+    Value none = neutral(b, loc, reduction, width).front();
+    return forLoop(begin, end, constant(width), start, [&](Value turn, ValueRange running) -> Values {
+      Value i = prefixes.isReverse ? sub(sub(count, constant(width)), turn) : turn;
+      FailureOr<Value> x = element(i, width);
+      if (failed(x))
+        return failure();
+      if (width == 1) {
+        Value next = both(running[0], *x);
+        store(i, 1, prefixes.isExclusive ? running[0] : next);
+        return SmallVector<Value>{next};
+      }
+      // Each step combines the lanes with those whose numbers are 1, 2, 4, … lower (Hillis and Steele, "Data parallel
+      // algorithms", CACM 1986).
+      Value inVector = prefixes.isReverse ? reverseLanes(b, loc, *x) : *x;
+      for (int64_t distance = 1; distance < width; distance *= 2)
+        inVector = both(moveLanes(b, loc, inVector, none, width, distance), inVector);
+      Value last = vector::ExtractOp::create(b, loc, inVector, width - 1);
+      if (prefixes.isExclusive)
+        inVector = moveLanes(b, loc, inVector, none, width, 1);
+      Value all = both(splat(running[0], width), inVector);
+      store(i, width, prefixes.isReverse ? reverseLanes(b, loc, all) : all);
+      return SmallVector<Value>{both(running[0], last)};
+    });
+  };
+  Values carried = neutral(b, loc, reduction, 1);
+  Value whole = constant(0);
+  if (lanes != 1) {
+    whole = mul(div(count, constant(lanes)), constant(lanes));
+    carried = combineFrom(constant(0), whole, lanes, *carried);
+    if (failed(carried))
+      return failure();
+  }
+  return combineFrom(whole, count, 1, *carried);
+}
+
 } // namespace intarsia::kernel

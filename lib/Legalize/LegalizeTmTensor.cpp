@@ -4,10 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
 #include "dialects/TmTensor/TmTensor.h"
 #include "lib/Legalize/Passes.h"
 #include "lib/Legalize/Rewrite.h"
 
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -58,63 +61,72 @@ Value inlined(Block &region, ValueRange elements, OpBuilder &builder) {
   return mapping.lookupOrDefault(region.getTerminator()->getOperand(0));
 }
 
-/// tm_tensor.scan: the k-th of log2(n) steps combines each element with the one 2^k before it (Hillis and Steele,
-/// "Data parallel algorithms", CACM 1986).
+/// tm_tensor.scan becomes nn.cumulate, between transposes where it is not along the last dimension.
 struct LowerScan : OpRewritePattern<tm_tensor::ScanOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  /// Returns why a scan is not rewritten; empty if it is.
-  static StringRef refused(tm_tensor::ScanOp op) {
-    if (!op.getInclusive())
-      return "is exclusive; write an inclusive one and shift it";
-    if (cast<RankedTensorType>(op.getInputs()[0].getType()).isDynamicDim(op.getDimension()))
-      return "is along a dynamic dimension; give it a size";
+  /// Returns what the region of a scan combines its two arguments by; none if that is no kind of nn.cumulate.
+  static std::optional<vector::CombiningKind> kindOf(tm_tensor::ScanOp op) {
     Block &body = op.getRegion().front();
     Operation *combine = body.getTerminator()->getOperand(0).getDefiningOp();
     bool isWhole = combine && combine == &body.front() && combine->getNumOperands() == 2 &&
                    combine->getOperand(0) != combine->getOperand(1) &&
                    llvm::all_of(combine->getOperands(), llvm::IsaPred<BlockArgument>);
-    if (!isWhole || !isa<arith::AddFOp, arith::AddIOp, arith::MulFOp, arith::MulIOp, arith::MaximumFOp,
-                         arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::MaxSIOp, arith::MinSIOp,
-                         arith::MaxUIOp, arith::MinUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp>(combine))
+    return isWhole ? linalg::getCombinerOpKind(combine) : std::nullopt;
+  }
+
+  /// Returns why a scan is not rewritten; empty if it is.
+  static StringRef refused(tm_tensor::ScanOp op) {
+    if (!kindOf(op))
       return "has a region that is no sum, product, minimum, maximum or bitwise op of its two arguments";
-    return "";
+    bool isDynamic = cast<RankedTensorType>(op.getInputs()[0].getType()).isDynamicDim(op.getDimension());
+    return isDynamic && !op.getResult(1).use_empty()
+               ? "is along a dynamic dimension, and its second result is read; read the last element of the first one"
+               : "";
   }
 
   LogicalResult matchAndRewrite(tm_tensor::ScanOp op, PatternRewriter &rewriter) const override {
     if (!refused(op).empty())
       return failure();
+    vector::CombiningKind kind = *kindOf(op);
     Location location = op.getLoc();
-    Value result = op.getInputs()[0];
-    auto type = cast<RankedTensorType>(result.getType());
-    int64_t dimension = op.getDimension(), size = type.getDimSize(dimension), rank = type.getRank();
-    auto part = [&](Value source, int64_t offset, int64_t length) -> Value {
-      SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, source);
-      SmallVector<OpFoldResult> offsets(rank, rewriter.getIndexAttr(0)), strides(rank, rewriter.getIndexAttr(1));
-      offsets[dimension] = rewriter.getIndexAttr(offset);
-      sizes[dimension] = rewriter.getIndexAttr(length);
-      return tensor::ExtractSliceOp::create(rewriter, location, source, offsets, sizes, strides);
+    Value input = op.getInputs()[0], start = op.getOutputs()[1];
+    auto type = cast<RankedTensorType>(input.getType());
+    int64_t dimension = op.getDimension(), rank = type.getRank();
+    SmallVector<int64_t> swapped = llvm::to_vector(llvm::seq(rank));
+    std::swap(swapped[dimension], swapped[rank - 1]);
+    auto transposed = [&](Value value) -> Value {
+      if (dimension == rank - 1)
+        return value;
+      SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, value);
+      applyPermutationToVector(sizes, swapped);
+      Value empty = tensor::EmptyOp::create(rewriter, location, sizes, type.getElementType());
+      return linalg::TransposeOp::create(rewriter, location, value, empty, swapped).getResult()[0];
     };
-    AffineMap identity = rewriter.getMultiDimIdentityMap(rank);
-    SmallVector<utils::IteratorType> parallel(rank, utils::IteratorType::parallel);
-    for (int64_t step = 1; step < size; step *= 2) {
-      Value before = part(result, 0, size - step), here = part(result, step, size - step);
-      Value combined =
-          generic(rewriter, location, {before, here}, emptyLike(rewriter, location, here, type.getElementType()),
-                  {identity, identity, identity}, parallel, [&](OpBuilder &inner, Location, ValueRange values) {
-                    return inlined(op.getRegion().front(), values.take_front(2), inner);
-                  });
-      result =
-          tensor::ConcatOp::create(rewriter, location, type, dimension, ValueRange{part(result, 0, step), combined});
-    }
-    Value last = op.getOutputs()[1];
-    if (size != 0) {
-      auto lastType = cast<RankedTensorType>(last.getType());
+    bool isExclusive = !op.getInclusive();
+    Value rows = transposed(input);
+    Value result = transposed(nn::CumulateOp::create(rewriter, location, rows, kind, isExclusive, /*reverse=*/false));
+    auto combined = [&](ValueRange values, Value like, AffineMap ofStart) {
+      AffineMap identity = rewriter.getMultiDimIdentityMap(cast<RankedTensorType>(like.getType()).getRank());
+      SmallVector<utils::IteratorType> parallel(identity.getNumDims(), utils::IteratorType::parallel);
+      return generic(rewriter, location, values, emptyLike(rewriter, location, like, type.getElementType()),
+                     {ofStart, identity, identity}, parallel, [&](OpBuilder &inner, Location, ValueRange elements) {
+                       return inlined(op.getRegion().front(), elements.take_front(2), inner);
+                     });
+    };
+    // An exclusive scan begins with what its second output holds.
+    AffineMap ofRow = rewriter.getMultiDimIdentityMap(rank).dropResult(dimension);
+    if (isExclusive)
+      result = combined({start, result}, result, ofRow);
+    // The last element of each row, or what the output holds where rows have none.
+    Value last = start;
+    if (int64_t length = type.getDimSize(dimension); length != 0 && !op.getResult(1).use_empty()) {
       SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, result);
       SmallVector<OpFoldResult> offsets(rank, rewriter.getIndexAttr(0)), strides(rank, rewriter.getIndexAttr(1));
-      offsets[dimension] = rewriter.getIndexAttr(size - 1);
+      offsets[dimension] = rewriter.getIndexAttr(length - 1);
       sizes[dimension] = rewriter.getIndexAttr(1);
-      last = tensor::ExtractSliceOp::create(rewriter, location, lastType, result, offsets, sizes, strides);
+      last = tensor::ExtractSliceOp::create(rewriter, location, cast<RankedTensorType>(start.getType()), result,
+                                            offsets, sizes, strides);
     }
     rewriter.replaceOp(op, {result, last});
     return success();

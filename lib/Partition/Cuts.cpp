@@ -251,8 +251,7 @@ std::optional<std::string> findOperandCuts(Operation *op, const Cut &cut, Operan
       .Case([&](tensor::CastOp cast) { return sameOf(cast.getSourceMutable()); })
       .Case([&](tensor::EmptyOp) { return Why(); })
       .Case([&](nn::RopeOp rope) { return isLast ? wholeFeatures(op) : sameOf(rope.getInputMutable()); })
-      .Case<nn::RmsNormOp, nn::LayerNormOp, nn::SoftmaxOp>(
-          [&](auto norm) { return isLast ? wholeFeatures(op) : sameOf(norm.getInputMutable()); })
+      .Case([&](RowwiseOpInterface) { return isLast ? wholeFeatures(op) : sameOf(op->getOpOperand(0)); })
       // Values and scales are one pair: the scales that a rank has are those of its blocks.
       .Case([&](nn::QuantizeOp quantize) {
         // An order of features, factors of them, and blocks that differ in their bits, are those of the whole row.

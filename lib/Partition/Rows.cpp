@@ -121,7 +121,7 @@ Why Rows::whyNotRowWise(Operation *op) const {
   if (op->hasTrait<OpTrait::Elementwise>())
     return std::nullopt;
   return llvm::TypeSwitch<Operation *, Why>(op)
-      .Case<nn::RmsNormOp, nn::LayerNormOp, nn::SoftmaxOp, nn::RopeOp, nn::QuantizeOp, nn::DequantizeOp>(
+      .Case<RowwiseOpInterface, nn::RopeOp, nn::QuantizeOp, nn::DequantizeOp>(
           [&](Operation *) { return unless(isLast); })
       .Case<nn::RouteOp, nn::ExpertsOp>([&](Operation *) { return unless(*dimension != 0); })
       .Case([&](ContractionOpInterface contraction) {

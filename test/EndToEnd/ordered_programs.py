@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from mlir_programs import ROWS, TIES, WITH_NAN, Program, normal
 
@@ -14,7 +16,82 @@ def add_rows(x: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray
     return result
 
 
+# The programs below keep the numbers that they have when there are more of these.
+NUMBERS = np.random.default_rng(11)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return NUMBERS.standard_normal(shape).astype(np.float32)
+
+
+def exclusive(x: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Sums of the rows before each one, which begin with `start`."""
+    return np.concatenate([start[None], start + x[:-1].cumsum(0)])
+
+
+def halves(*shape: int) -> np.ndarray:
+    """Small numbers whose sums have no rounding in float16."""
+    return np.round(numbers(*shape)).astype(np.float16)
+
+
+#: name: kind, input, attributes, what NumPy computes, tolerance
+CUMULATES: dict[str, tuple[str, np.ndarray, str, Callable[[np.ndarray], np.ndarray], float]] = {
+    "sums_before": ("add", numbers(5, 33), "", lambda x: x.cumsum(1), 1e-5),
+    "sums_before_long": ("add", numbers(2, 1000), "", lambda x: x.cumsum(1), 1e-4),
+    "sums_before_whole": ("add", numbers(2, 512), "{exclusive}", lambda x: x.cumsum(1) - x, 1e-4),
+    "sums_behind": ("add", numbers(5, 37), "{reverse}", lambda x: x[:, ::-1].cumsum(1)[:, ::-1], 1e-5),
+    "sums_behind_whole": ("add", numbers(3, 256), "{exclusive, reverse}", lambda x: x.sum(1, keepdims=True) - x.cumsum(1), 1e-4),
+    "sums_of_one": ("add", numbers(4, 1), "{exclusive}", lambda x: x * 0, 0),
+    "sums_of_none": ("add", numbers(4, 0), "", lambda x: x, 0),
+    "sums_of_halves": ("add", halves(3, 70), "", lambda x: x.cumsum(1), 0),
+    "sums_of_doubles": ("add", numbers(3, 70).astype(np.float64), "", lambda x: x.cumsum(1), 1e-12),
+    "sums_of_integers": ("add", (numbers(3, 70) * 3e8).astype(np.int32), "", lambda x: x.cumsum(1, np.int32), 0),
+    "sums_of_long_integers": ("add", (numbers(70) * 1e18).astype(np.int64), "{reverse}", lambda x: x[::-1].cumsum()[::-1], 0),
+    "products": ("mul", 1 + numbers(4, 45) / 32, "", lambda x: x.cumprod(1), 1e-5),
+    "products_after": ("mul", 1 + numbers(4, 45) / 32, "{exclusive}", lambda x: np.roll(x.cumprod(1), 1, 1) * (np.arange(45) > 0) + (np.arange(45) == 0), 1e-5),
+    "largest_so_far": ("maximumf", WITH_NAN, "", lambda x: np.maximum.accumulate(x, 1), 0),
+    "largest_number_so_far": ("maxnumf", WITH_NAN, "", lambda x: np.fmax.accumulate(x, 1), 0),
+    "smallest_to_come": ("minsi", (numbers(4, 45) * 99).astype(np.int8), "{reverse}", lambda x: np.minimum.accumulate(x[:, ::-1], 1)[:, ::-1], 0),
+    "largest_unsigned": ("maxui", (numbers(4, 45) * 99).astype(np.int16), "", lambda x: np.maximum.accumulate(x.view(np.uint16), 1).view(np.int16), 0),
+    "any_so_far": ("or", numbers(4, 45) > 1, "", lambda x: np.logical_or.accumulate(x, 1), 0),
+    "parities": ("xor", (numbers(4, 45) * 99).astype(np.int32), "{exclusive}", lambda x: np.bitwise_xor.accumulate(x, 1) ^ x, 0),
+}  # fmt: skip
+ELEMENTS = {
+    "float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "bool": "i1",
+}  # fmt: skip
+
+
+def cumulate(kind: str, x: np.ndarray, attributes: str, function: Callable, tolerance: float) -> Program:
+    tensor = "tensor<" + "".join(f"{size}x" for size in x.shape) + ELEMENTS[x.dtype.name] + ">"
+    body = f"  %y = nn.cumulate <{kind}>, %x {attributes} : {tensor}\n  return %y : {tensor}"
+    return Program(f"%x: {tensor}", tensor, body, [x], function, tolerance)
+
+
 ORDERED_PROGRAMS = {
+    **{name: cumulate(*each) for name, each in CUMULATES.items()},
+    # What is computed for each element is part of the kernel.
+    "shares_so_far": Program(
+        "%x: tensor<?x?xf32>", "tensor<?x?xf32>",
+        """  %e = math.absf %x : tensor<?x?xf32>
+  %y = nn.cumulate <add>, %e : tensor<?x?xf32>
+  %z = arith.divf %e, %y : tensor<?x?xf32>
+  return %z : tensor<?x?xf32>""",
+        [numbers(7, 41)], lambda x: np.abs(x) / np.abs(x).cumsum(1), 1e-6,
+    ),
+    # Along columns, from given numbers on.
+    "sums_of_columns": Program(
+        "%x: tensor<?x7xf32>, %s: tensor<7xf32>", "tensor<?x7xf32>",
+        """  %n = tensor.dim %x, %c0 : tensor<?x7xf32>
+  %e = tensor.empty(%n) : tensor<?x7xf32>
+  %y:2 = tm_tensor.scan dimension(0) inclusive(false) ins(%x : tensor<?x7xf32>) outs(%e, %s : tensor<?x7xf32>, tensor<7xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.addf %a, %b : f32
+    tm_tensor.yield %r : f32
+  } -> tensor<?x7xf32>, tensor<7xf32>
+  return %y#0 : tensor<?x7xf32>""",
+        [numbers(50, 7), numbers(7)], exclusive, 1e-5,
+    ),
     "sorted": Program(
         "%x: tensor<6x33xf32>", "(tensor<6x33xf32>, tensor<6x33xi64>)",
         """  %e = tensor.empty() : tensor<6x33xi64>

@@ -3,11 +3,12 @@
 
 // RUN: intarsia-opt %s --legalize-tm-tensor --split-input-file --verify-diagnostics | FileCheck %s
 
-// Three steps for five elements.
+// Along rows, then back.
 // CHECK-LABEL: @scan
-// CHECK-COUNT-3: tensor.concat dim(0)
-// CHECK-NOT: tensor.concat
-// CHECK: tensor.extract_slice %{{.+}}[4, 0] [1, 3] [1, 1]
+// CHECK: %[[ROWS:.+]] = linalg.transpose ins(%{{.+}} : tensor<5x3xf32>)
+// CHECK: %[[SUMS:.+]] = nn.cumulate <add>, %[[ROWS]] : tensor<3x5xf32>
+// CHECK: %[[Y:.+]] = linalg.transpose ins(%[[SUMS]] : tensor<3x5xf32>)
+// CHECK: tensor.extract_slice %[[Y]][4, 0] [1, 3] [1, 1]
 // CHECK-NOT: tm_tensor
 func.func @scan(%x: tensor<5x3xf32>, %last: tensor<3xf32>) -> (tensor<5x3xf32>, tensor<3xf32>) {
   %e = tensor.empty() : tensor<5x3xf32>
@@ -17,6 +18,22 @@ func.func @scan(%x: tensor<5x3xf32>, %last: tensor<3xf32>) -> (tensor<5x3xf32>, 
     tm_tensor.yield %s : f32
   } -> tensor<5x3xf32>, tensor<3xf32>
   return %y#0, %y#1 : tensor<5x3xf32>, tensor<3xf32>
+}
+
+// An exclusive one begins with what its second output holds, here a number for each row.
+// CHECK-LABEL: @exclusive
+// CHECK-SAME: (%[[X:.+]]: tensor<4x?xi32>, %{{.+}}, %[[START:.+]]: tensor<4xi32>)
+// CHECK: %[[BEFORE:.+]] = nn.cumulate <maxsi>, %[[X]] {exclusive} : tensor<4x?xi32>
+// CHECK: linalg.generic {{.+}} ins(%[[START]], %[[BEFORE]] :
+// CHECK: arith.maxsi
+// CHECK-NOT: tm_tensor
+func.func @exclusive(%x: tensor<4x?xi32>, %e: tensor<4x?xi32>, %start: tensor<4xi32>) -> tensor<4x?xi32> {
+  %y:2 = tm_tensor.scan dimension(1) inclusive(false) ins(%x : tensor<4x?xi32>) outs(%e, %start : tensor<4x?xi32>, tensor<4xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %s = arith.maxsi %a, %b : i32
+    tm_tensor.yield %s : i32
+  } -> tensor<4x?xi32>, tensor<4xi32>
+  return %y#0 : tensor<4x?xi32>
 }
 
 // NaN is the largest: it comes first where larger ones do.
@@ -53,27 +70,14 @@ func.func @scatter(%x: tensor<4x6xf32>, %u: tensor<3x6xf32>, %i: tensor<3x1xi64>
 
 // -----
 
-func.func @exclusive(%x: tensor<5xf32>, %last: tensor<f32>) -> tensor<5xf32> {
-  %e = tensor.empty() : tensor<5xf32>
-  // expected-error@+1 {{'tm_tensor.scan' is exclusive; write an inclusive one and shift it}}
-  %y:2 = tm_tensor.scan dimension(0) inclusive(false) ins(%x : tensor<5xf32>) outs(%e, %last : tensor<5xf32>, tensor<f32>) {
-  ^bb0(%a: f32, %b: f32):
-    %s = arith.addf %a, %b : f32
-    tm_tensor.yield %s : f32
-  } -> tensor<5xf32>, tensor<f32>
-  return %y#0 : tensor<5xf32>
-}
-
-// -----
-
-func.func @dynamic(%x: tensor<?xf32>, %e: tensor<?xf32>, %last: tensor<f32>) -> tensor<?xf32> {
-  // expected-error@+1 {{'tm_tensor.scan' is along a dynamic dimension; give it a size}}
+func.func @dynamic(%x: tensor<?xf32>, %e: tensor<?xf32>, %last: tensor<f32>) -> tensor<f32> {
+  // expected-error@+1 {{'tm_tensor.scan' is along a dynamic dimension, and its second result is read; read the last element of the first one}}
   %y:2 = tm_tensor.scan dimension(0) inclusive(true) ins(%x : tensor<?xf32>) outs(%e, %last : tensor<?xf32>, tensor<f32>) {
   ^bb0(%a: f32, %b: f32):
     %s = arith.addf %a, %b : f32
     tm_tensor.yield %s : f32
   } -> tensor<?xf32>, tensor<f32>
-  return %y#0 : tensor<?xf32>
+  return %y#1 : tensor<f32>
 }
 
 // -----

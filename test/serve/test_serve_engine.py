@@ -121,7 +121,7 @@ def test_worker_that_is_lost(number: signal.Signals, has_begun: bool) -> None:
     times = iter([seconds])
 
     def make() -> WorkerEngine:
-        return WorkerEngine(mock(step_seconds=next(times, 0.0)), hang_seconds=0.4, grace_seconds=0.4)
+        return WorkerEngine(mock(step_seconds=next(times, 0.0)), hang_seconds=1.5, grace_seconds=0.4)
 
     with mocked(make) as (client, engines):
         stream = client.open(COMPLETION, ENDLESS)

@@ -33,6 +33,7 @@ mlir::Value buildReference(ReferenceBuilder &builder, nn::MatmulOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::AttentionOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, NormOpInterface op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::SoftmaxOp op);
+mlir::Value buildReference(ReferenceBuilder &builder, nn::CumulateOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::GeluOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::SiluOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::ReluOp op);

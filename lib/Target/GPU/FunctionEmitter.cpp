@@ -298,4 +298,75 @@ kernel::Values FunctionEmitter::emitReductions(Value count, ArrayRef<kernel::Red
   return results;
 }
 
+/// In each turn a lane combines neighbouring elements, and learns from the other lanes what those before it have.
+LogicalResult FunctionEmitter::emitPrefixes(Value count, const kernel::Prefixes &prefixes,
+                                            function_ref<FailureOr<Value>(Value i, int64_t width)> element,
+                                            function_ref<void(Value i, int64_t width, Value prefix)> store) {
+  if (!lanesShareRow)
+    return KernelBody::emitPrefixes(count, prefixes, element, store);
+  const kernel::Reduction &reduction = prefixes.reduction;
+  auto both = [&](Value before, Value x) { return kernel::combine(b, loc, reduction, before, x).front(); };
+  int64_t width = widthFor(count), step = architecture.warpSize * width;
+  Value none = kernel::neutral(b, loc, reduction, 1).front();
+  kernel::Values last = alone([&] {
+    return forLoop(constant(0), count, constant(step), none, [&](Value turn, ValueRange running) -> kernel::Values {
+      Value mine = add(turn, mul(lane, constant(width)));
+      Value i = prefixes.isReverse ? sub(sub(count, constant(width)), mine) : mine;
+      // All lanes take part in each turn, so that they can exchange values.
+      Value isInside = less(mine, count);
+      bool areAllInside = isMultipleOf(count, step);
+      FailureOr<Value> x;
+      if (areAllInside) {
+        x = element(i, width);
+      } else {
+        kernel::Values chosen = ifElse(
+            isInside, vectorOf(reduction.type, width),
+            [&]() -> kernel::Values {
+              FailureOr<Value> inside = element(i, width);
+              return failed(inside) ? kernel::Values() : kernel::Values(SmallVector<Value>{*inside});
+            },
+            [&]() -> kernel::Values { return kernel::neutral(b, loc, reduction, width); });
+        x = failed(chosen) ? FailureOr<Value>() : chosen->front();
+      }
+      if (failed(x))
+        return failure();
+      Value ordered = prefixes.isReverse ? kernel::reverseLanes(b, loc, *x) : *x;
+      SmallVector<Value> combined;
+      for (int64_t k = 0; k != width; ++k) {
+        Value each = width == 1 ? ordered : make<vector::ExtractOp>(ordered, k).getResult();
+        combined.push_back(k == 0 ? each : both(combined.back(), each));
+      }
+      // `total` becomes what groups of 2, 4, 8, … lanes have, `before` what the lanes of the group before this one
+      // have.
+      Value total = combined.back(), before = none;
+      for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2) {
+        Value other = exchanged(total, distance);
+        Value isUpper = equal(rem(div(lane, constant(distance)), constant(2)), constant(1));
+        before = select(isUpper, both(other, before), before);
+        total = both(other, total);
+      }
+      Value start = both(running[0], before);
+      SmallVector<Value> results;
+      for (int64_t k = 0; k != width; ++k) {
+        if (prefixes.isExclusive)
+          results.push_back(k == 0 ? start : both(start, combined[k - 1]));
+        else
+          results.push_back(both(start, combined[k]));
+      }
+      Value all = results.front();
+      if (width != 1)
+        all = make<vector::FromElementsOp>(cast<VectorType>(vectorOf(reduction.type, width)), results);
+      if (prefixes.isReverse)
+        all = kernel::reverseLanes(b, loc, all);
+      if (areAllInside)
+        store(i, width, all);
+      else
+        ifThen(isInside, [&] { store(i, width, all); });
+      return SmallVector<Value>{both(running[0], total)};
+    });
+  });
+  emitWarpBarrier();
+  return last;
+}
+
 } // namespace intarsia::gpu

@@ -88,6 +88,10 @@ public:
       llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) override;
   kernel::Values emitReductions(mlir::Value size, llvm::ArrayRef<kernel::Reduction> reductions,
                                 llvm::function_ref<kernel::Values(mlir::Value i, int64_t width)> elements) override;
+  mlir::LogicalResult
+  emitPrefixes(mlir::Value size, const kernel::Prefixes &prefixes,
+               llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element,
+               llvm::function_ref<void(mlir::Value i, int64_t width, mlir::Value prefix)> store) override;
 
   /// Waits until all threads of the block are here, and what they wrote can be read by all.
   void emitBlockBarrier();
