@@ -111,8 +111,14 @@ LayoutRules::Kind LayoutRules::kindOf(Operation *op) {
     });
     return isOfOneRank ? Kind::Elementwise : Kind::Fixed;
   }
-  if (isRowWise(op))
-    return op->getNumResults() == 1 && isTensorOfRank(op->getOperand(0), rank) ? Kind::Rows : Kind::Fixed;
+  if (isRowWise(op)) {
+    bool areOthersOfRow = llvm::all_of(op->getOperands().drop_front(), [](Value operand) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      return !type || type.getRank() <= 1;
+    });
+    return op->getNumResults() == 1 && isTensorOfRank(op->getOperand(0), rank) && areOthersOfRow ? Kind::Rows
+                                                                                                 : Kind::Fixed;
+  }
   if (isa<nn::MatmulOp>(op))
     return Kind::Matrices;
   if (ContractionOpInterface product = asProductWithWeight(op)) {
