@@ -7,6 +7,7 @@
 #include "dialects/Nn/Nn.h"
 
 #include "dialects/Nn/FileNames.h"
+#include "dialects/Nn/Ops/Constants/Constants.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -53,6 +54,7 @@ void NnDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/Nn/NnOps.cpp.inc"
       >();
+  addOperations<ConstantsOp>();
 }
 
 Operation *NnDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
@@ -181,6 +183,14 @@ static LogicalResult verifyUniqueName(FunctionOpInterface function, unsigned ind
   return success();
 }
 
+static LogicalResult verifyGlobal(Operation *op, const Twine &where, Type type, NamedAttribute attribute) {
+  auto name = dyn_cast<StringAttr>(attribute.getValue());
+  if (!name || name.empty() || !isa<RankedTensorType>(type))
+    return op->emitOpError() << "nn.global of " << where << " is " << attribute.getValue() << " on " << type
+                             << ", must be a name on a tensor";
+  return success();
+}
+
 LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex, unsigned argIndex,
                                                   NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
@@ -221,8 +231,21 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
                                << ", must be a unit attribute on a tensor";
     return success();
   }
-  return op->emitOpError() << "argument attribute " << name << " of " << where
-                           << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.below, nn.state";
+  if (name == "nn.size_from") {
+    auto result = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!result || result.getInt() < 0 || !shaped || shaped.getRank() != 1 || !op->hasAttr("nn.continues"))
+      return op->emitOpError()
+             << "nn.size_from of " << where << " is " << attribute.getValue() << " on " << type
+             << ", must be the number of a result, on an argument of one dimension of a function that "
+                "continues another (nn.continues)";
+    return success();
+  }
+  if (name == "nn.global")
+    return shaped && isa<MemRefType>(type) ? success() : verifyGlobal(op, where, type, attribute);
+  return op->emitOpError()
+         << "argument attribute " << name << " of " << where
+         << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.below, nn.state, nn.global, "
+            "nn.size_from";
 }
 
 LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned regionIndex, unsigned resultIndex,
@@ -245,8 +268,10 @@ LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned reg
                                << ", must be the number of an argument with nn.state";
     return success();
   }
+  if (name == "nn.global")
+    return verifyGlobal(op, where, function.getResultTypes()[resultIndex], attribute);
   return op->emitOpError() << "result attribute " << name << " of " << where
-                           << " is unknown; known are nn.name, nn.sizes, nn.state";
+                           << " is unknown; known are nn.name, nn.sizes, nn.state, nn.global";
 }
 
 static LogicalResult verifyFiles(Operation *op, NamedAttribute attribute) {
@@ -287,6 +312,17 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
       return op->emitOpError() << "nn.outlined_from is " << attribute.getValue() << ", must be a function's symbol";
     return success();
   }
+  if (name == "nn.continues") {
+    if (!isa<FlatSymbolRefAttr>(attribute.getValue()))
+      return op->emitOpError() << "nn.continues is " << attribute.getValue() << ", must be a function's symbol";
+    return success();
+  }
+  if (name == "nn.runs_at_load") {
+    if (!isa<UnitAttr>(attribute.getValue()) || function.getNumArguments() != 0)
+      return op->emitOpError() << "nn.runs_at_load is " << attribute.getValue() << " on a function of "
+                               << function.getNumArguments() << " arguments, must be a unit attribute on one of none";
+    return success();
+  }
   if (name == "nn.metadata") {
     if (!isa<DictionaryAttr>(attribute.getValue()))
       return op->emitOpError() << "nn.metadata is " << attribute.getValue() << ", must be a dictionary";
@@ -300,5 +336,6 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   }
   return op->emitOpError()
          << "function attribute " << name
-         << " is unknown; known are nn.size_limits, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions";
+         << " is unknown; known are nn.size_limits, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions, "
+            "nn.runs_at_load, nn.continues";
 }

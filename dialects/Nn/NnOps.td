@@ -11,6 +11,7 @@
 include "dialects/Nn/Ops/Attention/Attention.td"
 include "dialects/Nn/Ops/Caches/Caches.td"
 include "dialects/Nn/Ops/Candidates/Candidates.td"
+include "dialects/Nn/Ops/Constants/Constants.td"
 include "dialects/Nn/Ops/Cumulate/Cumulate.td"
 include "dialects/Nn/Ops/Elementwise/Elementwise.td"
 include "dialects/Nn/Ops/Embedding/Embedding.td"

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Compiler/DumpAfterEach.h"
 
+#include "dialects/Nn/Ops/Constants/Constants.h"
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Version.h"
 #include "lib/Import/Mlir/MlirFile.h"
@@ -36,7 +37,7 @@ static std::string textOf(ModuleOp module, StringRef path, bool elidesObjects) {
   OpPrintingFlags flags;
   flags.enableDebugInfo();
   // Data of other ops is never left out: a model would lose it.
-  if (elidesObjects && !module.getOps<rt::ObjectOp>().empty())
+  if (elidesObjects && !module.getOps<rt::ObjectOp>().empty() && module.getOps<nn::ConstantsOp>().empty())
     flags.elideLargeResourceString();
   module.print(stream, flags);
   return text;

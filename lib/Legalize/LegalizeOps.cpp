@@ -7,6 +7,7 @@
 #include "lib/Legalize/Passes.h"
 #include "lib/Legalize/Rewrite.h"
 
+#include "dialects/Nn/Ops/Constants/Constants.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -221,6 +222,14 @@ std::optional<SmallVector<bool>> boolsInBytes(DenseResourceElementsAttr resource
   return llvm::map_to_vector(blob->getData(), [](char byte) { return byte == 1; });
 }
 
+/// Larger ones stay as they are, and become weights (LegalizeConstants.cpp). Those of many bits may be indices, which
+/// checks look at (LegalizeChecks.cpp): up to a million of them.
+bool staysConstant(ShapedType type) {
+  std::optional<int64_t> bytes = intarsia::nn::storedBytes(type);
+  bool mayBeIndices = type.getElementType().isSignlessInteger() && type.getElementTypeBitWidth() >= 32;
+  return !bytes || *bytes < (mayBeIndices ? 8 << 20 : intarsia::nn::leastWeightBytes);
+}
+
 /// Turns dense_resource constants into dense ones.
 struct TakeResource : OpRewritePattern<arith::ConstantOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -229,6 +238,8 @@ struct TakeResource : OpRewritePattern<arith::ConstantOp> {
     if (!resource)
       return failure();
     auto type = cast<ShapedType>(resource.getType());
+    if (!staysConstant(type))
+      return failure();
     if (std::optional<SmallVector<bool>> bools = boolsInBytes(resource)) {
       rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, DenseElementsAttr::get(type, ArrayRef<bool>(*bools)));
       return success();
@@ -394,6 +405,8 @@ struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
           if (!blob)
             return op->emitError() << name << "of a constant is not in the file";
           auto type = cast<ShapedType>(resource.getType());
+          if (!staysConstant(type) && (hasBytes(resource) || boolsInBytes(resource)))
+            return WalkResult::advance();
           return op->emitError() << name << "has " << blob->getData().size() << " bytes, " << type << " needs "
                                  << llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 8);
         }

@@ -48,8 +48,8 @@ def LegalizeOps : Pass<"legalize-ops", "::mlir::func::FuncOp"> {
   let summary = "Decomposes ops that are made of others";
   let description = [{
     `linalg.softmax`, `pack` and `unpack`, `arith` ops with two results, `scf.index_switch`, `affine.apply`, `min` and `max`,
-    `bufferization.alloc_tensor`, `ub.poison`, `cf.assert` of what is true, and constants as `dense_resource`, whose
-    bytes must be there.
+    `bufferization.alloc_tensor`, `ub.poison`, `cf.assert` of what is true, and small constants as `dense_resource`. The
+    bytes of all resources must be there.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
@@ -122,6 +122,21 @@ def LegalizeReductions : Pass<"legalize-reductions", "::mlir::func::FuncOp"> {
     back.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def LegalizeConstants : Pass<"legalize-constants", "::mlir::ModuleOp"> {
+  let summary = "Large constants become weights";
+  let description = [{
+    A constant of 1 KiB and more, as `dense` or `dense_resource`, becomes a weight of an `nn.constants` op, equal ones one
+    weight, so that it is packed, quantized and divided among devices as weights are. Splats stay constants.
+
+    ```mlir
+    nn.constants @constants {tensors = {w = dense_resource<w> : tensor<64x32xf32>}}
+    ...
+    %w = nn.weight @constants["w"] : tensor<64x32xf32>
+    ```
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect"];
 }
 
 #endif

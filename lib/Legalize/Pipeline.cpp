@@ -32,6 +32,7 @@ void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
   functions.addPass(legalize::createLegalizeChecks());
   functions.addPass(legalize::createLegalizeReductions());
   pipeline.addPass(legalize::createLegalizeScalars());
+  pipeline.addPass(legalize::createLegalizeConstants());
 }
 
 void intarsia::registerLegalizeDialects(DialectRegistry &registry) {

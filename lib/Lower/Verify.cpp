@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Ops/Constants/Constants.h"
 #include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Lower/Lower.h"
 #include "lib/Lower/LaunchSizes.h"
@@ -328,7 +329,8 @@ struct Verify : impl::LowerVerifyBase<Verify> {
       LogicalResult result = success();
       if (auto kernel = dyn_cast<rt::KernelOp>(op))
         result = verifyKernel(kernel);
-      else if (!isa<func::FuncOp, nn::ArchiveOp, rt::ConstantOp, rt::DeviceOp, rt::ObjectOp, shard::GridOp>(op))
+      else if (!isa<func::FuncOp, nn::ArchiveOp, nn::ConstantsOp, rt::ConstantOp, rt::DeviceOp, rt::ObjectOp,
+                    shard::GridOp>(op))
         result = op.emitOpError() << "does not belong into a lowered module";
       if (failed(result))
         return signalPassFailure();

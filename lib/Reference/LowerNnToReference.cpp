@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "dialects/Nn/Nn.h"
+#include "dialects/Nn/Ops/Constants/Constants.h"
 #include "intarsia/Reference/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -60,7 +60,7 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
 
     SmallVector<Operation *> ops;
     getOperation()->walk([&](Operation *op) {
-      if (isa<nn::NnDialect>(op->getDialect()) && !isa<nn::ArchiveOp, nn::WeightOp>(op))
+      if (isa<nn::NnDialect>(op->getDialect()) && !isa<nn::ArchiveOp, nn::ConstantsOp, nn::WeightOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {

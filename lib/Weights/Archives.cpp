@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Weights/Archives.h"
 
+#include "dialects/Nn/Ops/Constants/Constants.h"
 #include "lib/Support/FileVersions.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Path.h"
@@ -44,11 +45,52 @@ llvm::StringRef safetensorsDtype(Type type) {
       .Default([](Type) { return ""; });
 }
 
+namespace {
+/// The tensors of an nn.constants op.
+class ModuleConstants : public Archive {
+public:
+  explicit ModuleConstants(nn::ConstantsOp op) : title(("@" + op.getSymName()).str()) {
+    for (NamedAttribute attribute : op.getTensors()) {
+      auto elements = cast<DenseResourceElementsAttr>(attribute.getValue());
+      ArrayRef<char> data = elements.getRawHandle().getBlob()->getData();
+      auto tensor = std::make_unique<ArchiveTensor>();
+      tensor->name = attribute.getName().str();
+      tensor->dtype = safetensorsDtype(elements.getType().getElementType());
+      tensor->shape.assign(elements.getType().getShape().begin(), elements.getType().getShape().end());
+      tensor->end = data.size();
+      tensor->data = data.data();
+      byName[tensor->name] = tensor.get();
+      entries.push_back(std::move(tensor));
+    }
+  }
+  const std::string &name() const override { return title; }
+  std::vector<const ArchiveTensor *> tensors() const override {
+    std::vector<const ArchiveTensor *> result;
+    for (const auto &tensor : entries)
+      result.push_back(tensor.get());
+    return result;
+  }
+  const ArchiveTensor *find(std::string_view key) const override { return byName.lookup(key); }
+  /// None: pages of the memory cannot be dropped, which may be no file's.
+  std::vector<std::span<const uint8_t>> mappings() const override { return {}; }
+
+private:
+  std::string title;
+  std::vector<std::unique_ptr<ArchiveTensor>> entries;
+  llvm::StringMap<const ArchiveTensor *> byName;
+};
+} // namespace
+
 llvm::Expected<Archive *> Archives::open(FlatSymbolRefAttr archive) {
   std::unique_ptr<Archive> &file = files[archive.getValue()];
   if (file)
     return file.get();
-  auto op = SymbolTable::lookupNearestSymbolFrom<nn::ArchiveOp>(module, archive);
+  Operation *symbol = SymbolTable::lookupNearestSymbolFrom(module, archive);
+  if (auto constants = dyn_cast_if_present<nn::ConstantsOp>(symbol)) {
+    file = std::make_unique<ModuleConstants>(constants);
+    return file.get();
+  }
+  auto op = dyn_cast_if_present<nn::ArchiveOp>(symbol);
   if (!op)
     return createStringError("the module has no nn.archive @" + archive.getValue());
   SmallString<128> path(directory);
@@ -62,14 +104,19 @@ llvm::Expected<Archive *> Archives::open(FlatSymbolRefAttr archive) {
   return file.get();
 }
 
+bool isHeldByModule(nn::WeightOp weight) {
+  return SymbolTable::lookupNearestSymbolFrom<nn::ConstantsOp>(weight, weight.getArchiveAttr()) != nullptr;
+}
+
 llvm::Expected<Archive *> Archives::openSafetensors(FlatSymbolRefAttr archive, StringRef why) {
   llvm::Expected<Archive *> file = open(archive);
   if (!file)
     return file;
   const ArchiveKind *kind = findArchiveKind((*file)->name());
-  if (kind->extension == ".safetensors")
+  if (kind && kind->extension == ".safetensors")
     return file;
-  return createStringError((*file)->name() + ": is a " + StringRef(kind->name) + "; " + why);
+  return createStringError((*file)->name() + ": is a " + StringRef(kind ? kind->name : "table of constants") + "; " +
+                           why);
 }
 
 llvm::Expected<const ArchiveTensor *> Archives::find(FlatSymbolRefAttr archive, StringAttr key) {

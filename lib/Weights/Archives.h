@@ -36,6 +36,9 @@ private:
 /// Finds the tensor that a weight reads. The error of another type than the weight's names both.
 llvm::Expected<const ArchiveTensor *> findWeight(nn::WeightOp weight, Archives &archives);
 
+/// True if the weight is a tensor that the module holds itself: in memory that is no mapping of an archive.
+bool isHeldByModule(nn::WeightOp weight);
+
 /// Returns "F32 [2, 3]".
 std::string typeText(llvm::StringRef dtype, llvm::ArrayRef<int64_t> shape);
 

@@ -109,6 +109,10 @@ private:
     if (!tensor)
       return tensor.takeError();
     recipe.tensors.push_back(*tensor);
+    if (isHeldByModule(op)) {
+      recipe.hasConstants = true;
+      return std::make_shared<HeldTensor>(*tensor, shapeOf(op), dtypeOf(op), elementBytesOf(op));
+    }
     if (getElementTypeOrSelf(op.getType()).isInteger(4))
       return std::make_shared<PackedTensor>(*tensor, shapeOf(op));
     return std::make_shared<StoredTensor>(*tensor, shapeOf(op), dtypeOf(op), elementBytesOf(op));

@@ -89,6 +89,13 @@ protected:
   const ArchiveTensor *tensor;
 };
 
+/// A tensor in memory that stays.
+class HeldTensor : public StoredTensor {
+public:
+  using StoredTensor::StoredTensor;
+  void drop(int64_t, int64_t) const override {}
+};
+
 /// Values of 4 bits, two in a byte, the lower four bits first.
 class PackedTensor : public StoredTensor {
 public:

@@ -244,7 +244,9 @@ llvm::Expected<OwningOpRef<ModuleOp>> parseMlir(std::unique_ptr<llvm::MemoryBuff
   // The bytecode reader rarely recurses, but verification and destruction of the result do.
   StackGuard guard("error: " + message);
   ParserConfig unverified(config.getContext(), /*verifyAfterParse=*/false);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, unverified);
+  // Resources of bytecode stay in the buffer, which lives as long as the module: the pointer owns nothing.
+  std::shared_ptr<llvm::SourceMgr> owner(std::shared_ptr<void>(), &sources);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(owner, unverified);
   if (module && isBinary && isTooDeep(*module)) {
     module = nullptr;
     return llvm::createStringError(message);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/FileNames.h"
 #include "dialects/Nn/Nn.h"
+#include "dialects/Nn/Ops/Constants/Constants.h"
 
 using namespace mlir;
 using namespace intarsia;
@@ -33,6 +34,15 @@ LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   Operation *symbol = symbolTable.lookupNearestSymbolFrom(*this, getArchiveAttr());
   if (!symbol)
     return emitOpError() << "archive " << getArchiveAttr() << " is not defined";
+  if (auto constants = dyn_cast<ConstantsOp>(symbol)) {
+    auto tensor = constants.getTensors().getAs<DenseResourceElementsAttr>(getKey());
+    if (!tensor)
+      return emitOpError() << getArchiveAttr() << " holds no tensor " << getKeyAttr();
+    if (tensor.getType() != cast<ShapedType>(getType()))
+      return emitOpError() << "has type " << getType() << ", " << getArchiveAttr() << " holds " << getKeyAttr()
+                           << " as " << tensor.getType();
+    return success();
+  }
   if (!isa<ArchiveOp>(symbol))
     return emitOpError() << "archive " << getArchiveAttr() << " is a '" << symbol->getName()
                          << "', must be an 'nn.archive'";
