@@ -154,6 +154,13 @@ std::vector<std::string> Module::functions() const {
   return names;
 }
 
+std::vector<std::string> Module::states() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < itx_module_state_count(module); ++i)
+    names.push_back(itx_module_state_name(module, i));
+  return names;
+}
+
 std::vector<std::string> Module::files() const {
   std::vector<std::string> names;
   for (size_t i = 0; i < itx_module_file_count(module); ++i)
@@ -190,6 +197,11 @@ size_t Module::inputIndex(const std::string &function, const std::string &input)
 }
 
 nb::list Module::invoke(const std::string &name, nb::list capsules, const Device *device) const {
+  return invokeWith(nullptr, name, capsules, device);
+}
+
+nb::list Module::invokeWith(itx_session *session, const std::string &name, nb::list capsules,
+                            const Device *device) const {
   const itx_function *function = find(name);
   std::vector<TensorHandle> inputs = inputsOf(function, capsules);
   std::vector<itx_tensor *> outputs(itx_function_output_count(function), nullptr);
@@ -200,6 +212,9 @@ nb::list Module::invoke(const std::string &name, nb::list capsules, const Device
   options.options.cancelled_data = &signals;
   try {
     checkUnlocked([&] {
+      if (session)
+        return itx_session_invoke(session, function, &options.options, pointers.data(), pointers.size(), outputs.data(),
+                                  outputs.size());
       return itx_invoke_with(function, &options.options, pointers.data(), pointers.size(), outputs.data(),
                              outputs.size());
     });
@@ -227,6 +242,39 @@ const itx_function *Module::find(const std::string &name) const {
   return function;
 }
 
+/// The states of one caller, and calls on them.
+class Session {
+public:
+  explicit Session(const Module &module) : module(module) { check(itx_session_create(module.handle(), &session)); }
+  Session(const Session &) = delete;
+  ~Session() { itx_session_free(session); }
+
+  size_t inputIndex(const std::string &function, const std::string &input) const {
+    return module.inputIndex(function, input);
+  }
+  nb::list invoke(const std::string &name, nb::list capsules, const Device *device) const {
+    return module.invokeWith(session, name, capsules, device);
+  }
+  void reset() {
+    checkUnlocked([&] { return itx_session_reset(session); });
+  }
+  nb::object read(const std::string &state) {
+    std::vector<itx_tensor *> tensor(1, nullptr);
+    checkUnlocked([&] { return itx_session_read(session, state.c_str(), tensor.data()); });
+    return toResults(tensor)[0];
+  }
+  void write(const std::string &state, nb::object capsule, bool isBfloat16) {
+    TensorHandle tensor = fromCapsule(capsule);
+    if (isBfloat16)
+      tensor = asBfloat16(std::move(tensor));
+    checkUnlocked([&] { return itx_session_write(session, state.c_str(), tensor.get()); });
+  }
+
+private:
+  const Module &module; // which the Python object keeps
+  itx_session *session = nullptr;
+};
+
 void bindModules(nb::module_ &m) {
   nb::class_<Pending>(m, "Pending")
       .def("done", &Pending::done)
@@ -243,11 +291,19 @@ void bindModules(nb::module_ &m) {
       .def_prop_ro("variant", &Module::variant)
       .def_prop_ro("functions", &Module::functions)
       .def_prop_ro("files", &Module::files)
+      .def_prop_ro("states", &Module::states)
       .def("file", &Module::file, nb::arg("name"))
       .def("signature", &Module::signature, nb::arg("function"))
       .def("input_index", &Module::inputIndex, nb::arg("function"), nb::arg("input"))
       .def("invoke", &Module::invoke, nb::arg("function"), nb::arg("capsules"), nb::arg("device").none())
       .def("start", &Module::start, nb::arg("function"), nb::arg("capsules"), nb::arg("device").none());
+  nb::class_<Session>(m, "Session")
+      .def(nb::init<const Module &>(), nb::arg("module"), nb::keep_alive<1, 2>())
+      .def("input_index", &Session::inputIndex, nb::arg("function"), nb::arg("input"))
+      .def("invoke", &Session::invoke, nb::arg("function"), nb::arg("capsules"), nb::arg("device").none())
+      .def("reset", &Session::reset)
+      .def("read", &Session::read, nb::arg("state"))
+      .def("write", &Session::write, nb::arg("state"), nb::arg("capsule"), nb::arg("is_bfloat16"));
 }
 
 } // namespace intarsia::python

@@ -12,6 +12,7 @@
 namespace intarsia::python {
 
 class Pending;
+class Session;
 
 /// A compiled model.
 class Module {
@@ -42,8 +43,14 @@ public:
   /// The same in the background.
   std::unique_ptr<Pending> start(const std::string &name, nb::list capsules, const Device *device) const;
 
+  /// Returns the names of the states that sessions keep.
+  std::vector<std::string> states() const;
+
 private:
+  friend class Session;
   const itx_function *find(const std::string &name) const;
+  /// Calls a function, with a session or a null pointer.
+  nb::list invokeWith(itx_session *session, const std::string &name, nb::list capsules, const Device *device) const;
 
   itx_module *module = nullptr;
 };

@@ -354,6 +354,34 @@ ITX_API void itx_pending_cancel(itx_pending *pending);
  * the memory of inputs and the module among it, lives until it is done. */
 ITX_API void itx_pending_free(itx_pending *pending);
 
+/* ---- Sessions ---------------------------------------------------------------------------------------------- */
+
+/* Functions may keep tensors from call to call: states, such as those of a recurrent network, which are none of their
+ * inputs and outputs. A session has a value of each state of a module, at first the initial one; several sessions of a
+ * module do not see each other. Calls of one session are done one after another, whichever threads they come from; one
+ * that fails or is cancelled leaves the states as they were. Functions without states may be called with a session
+ * too; itx_invoke refuses functions that change states. */
+typedef struct itx_session itx_session;
+
+/* Makes a session. It takes no memory before a call changes a state. It may outlive the module's handle, but calls need
+ * one of its functions. */
+ITX_API itx_status itx_session_create(const itx_module *module, itx_session **session);
+/* Frees the handle; a null pointer is allowed. A call that has begun goes on. */
+ITX_API void itx_session_free(itx_session *session);
+/* The states of a module, by name, in alphabetical order. The name is a null pointer past the end. */
+ITX_API size_t itx_module_state_count(const itx_module *module);
+ITX_API const char *itx_module_state_name(const itx_module *module, size_t index);
+/* Runs a function as itx_invoke_with does, on the states of the session, and keeps the new ones. */
+ITX_API itx_status itx_session_invoke(itx_session *session, const itx_function *function,
+                                      const itx_invoke_options *options, itx_tensor *const *inputs, size_t input_count,
+                                      itx_tensor **outputs, size_t output_count);
+/* Gives all states their initial values. */
+ITX_API itx_status itx_session_reset(itx_session *session);
+/* Gives a copy of a state in memory of the host. ITX_NOT_FOUND lists the states that exist. */
+ITX_API itx_status itx_session_read(itx_session *session, const char *state, itx_tensor **tensor);
+/* Replaces a state by a copy of a tensor, which has the state's element type and sizes. */
+ITX_API itx_status itx_session_write(itx_session *session, const char *state, const itx_tensor *tensor);
+
 /* ---- Caches of language models ----------------------------------------------------------------------------- */
 
 /* A language model is a function "step", which does one forward step: it takes new tokens of several sequences, in any

@@ -263,6 +263,10 @@ public:
           for (unsigned device : devicesOf(function))
             json.value(device);
         });
+      if (auto before = function->getAttrOfType<FlatSymbolRefAttr>("nn.continues"))
+        json.attribute("continues", before.getValue());
+      if (function->hasAttr("nn.runs_at_load"))
+        json.attribute("runs_at_load", true);
       if (auto tokens = function->getAttrOfType<IntegerAttr>("nn.page_tokens"))
         json.attribute("page_tokens", tokens.getInt());
       auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
@@ -377,6 +381,10 @@ private:
         });
       if (attributes.contains("nn.state"))
         json.attribute("state", true);
+      if (auto from = attributes.getAs<IntegerAttr>("nn.size_from"))
+        json.attribute("size_from", from.getInt());
+      if (auto global = attributes.getAs<StringAttr>("nn.global"))
+        json.attribute("global", global.getValue());
       if (device >= 0)
         json.attribute("device", device);
       if (auto fill = attributes.getAs<IntegerAttr>("nn.default"))

@@ -111,6 +111,18 @@ static void readValue(MemberReader &reader, const Json &json, const FunctionInfo
         !reader.integer(*factor, "a factor", value.belowFactor) || value.belowFactor < 1)
       return reader.fail("the limit of '" + value.name + "' is not a size and a factor");
   }
+  if (reader.member(json, "global", false)) {
+    value.global = reader.text(json, "global");
+    if (value.global.empty())
+      return reader.fail("'" + value.name + "' is a global without a name");
+  }
+  if (const Json *from = reader.member(json, "size_from", false)) {
+    int64_t number = 0;
+    bool isSize = value.shape.size() == 1 && value.symbols[0] >= 0 && value.dtype == ITX_I8;
+    if (!reader.integer(*from, "'size_from'", number) || number < 0 || number > INT32_MAX || !isSize)
+      return reader.fail("'" + value.name + "' is no input that has one size");
+    value.sizeFrom = int32_t(number);
+  }
   if (const Json *state = reader.member(json, "state", false))
     value.state = state->is_boolean() && state->get<bool>();
   if (value.state && value.optional)
@@ -189,6 +201,17 @@ static void readTurn(MemberReader &reader, const Json &json, FunctionInfo &funct
     reader.fail("the turn of function '" + function.name + "' is none of a pipeline's");
 }
 
+/// Returns the number of values that are no globals, which come first.
+static size_t countGiven(MemberReader &reader, const FunctionInfo &function, const std::vector<ValueInfo> &values) {
+  size_t count = 0;
+  while (count < values.size() && values[count].global.empty())
+    ++count;
+  for (size_t i = count; i < values.size(); ++i)
+    if (values[i].global.empty())
+      reader.fail("'" + values[i].name + "' of function '" + function.name + "' comes behind a global and is none");
+  return count;
+}
+
 __attribute__((cold)) static void readFunction(MemberReader &reader, const Json &json, size_t devices,
                                                FunctionInfo &function) {
   function.name = reader.text(json, "name");
@@ -231,6 +254,14 @@ __attribute__((cold)) static void readFunction(MemberReader &reader, const Json 
           reader.fail("function '" + function.name + "' has two " + key + " named '" + values[i].name + "'");
     }
   }
+  if (reader.member(json, "continues", false))
+    function.continues = reader.text(json, "continues");
+  if (const Json *atLoad = reader.member(json, "runs_at_load", false))
+    function.runsAtLoad = atLoad->is_boolean() && atLoad->get<bool>();
+  if (function.runsAtLoad && !(function.inputs.empty() && function.continues.empty()))
+    reader.fail("function '" + function.name + "' runs at load, and has inputs or continues another");
+  function.givenInputs = countGiven(reader, function, function.inputs);
+  function.givenOutputs = countGiven(reader, function, function.outputs);
   for (size_t i = 0; i < function.sizes.size() && reader.status.ok(); ++i) {
     bool bound = false;
     for (const ValueInfo &input : function.inputs)

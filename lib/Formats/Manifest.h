@@ -37,8 +37,12 @@ struct ValueInfo {
   int64_t rangeHigh = 0;
   int32_t belowSize = -1; // index into the function's sizes: values are less than belowFactor times it
   int64_t belowFactor = 1;
-  bool state = false;  // updated in place
-  int32_t device = -1; // index of the device in whose own memory the function reads or writes it; -1: in the host's
+  bool state = false; // updated in place
+  // The global that an input is, or that an output is the next value of: a result of the function that runs at load, or
+  // what a session keeps. Callers neither give nor get it. Empty: none.
+  std::string global;
+  int32_t sizeFrom = -1; // of a part's input: the result of the part before whose element is the input's only size
+  int32_t device = -1;   // index of the device in whose own memory the function reads or writes it; -1: in the host's
 };
 
 /// The comparison that the two sides of a check must pass. The left side of `Below` are integers that kernels compute.
@@ -75,10 +79,18 @@ struct FunctionInfo {
   int64_t stages = 1;            // of the pipeline that the ranks are: ranks that a part goes through
   TurnInfo turn;
   std::vector<SizeInfo> sizes;
-  std::vector<CheckInfo> checks; // in the order of host code's indices
-  std::vector<ValueInfo> inputs;
-  std::vector<ValueInfo> outputs;
+  std::vector<CheckInfo> checks;  // in the order of host code's indices
+  std::vector<ValueInfo> inputs;  // those that callers give first, then globals
+  std::vector<ValueInfo> outputs; // those that callers get first, then the next values of globals
+  size_t givenInputs = 0, givenOutputs = 0;
+  bool runsAtLoad = false; // its results are globals
+  // The function that it is the rest of, whose inputs and results are its first inputs; inputs behind them have sizes
+  // that are elements of those results. Empty: it is called by its name.
+  std::string continues;
   std::string metadata = "{}"; // JSON
+
+  /// False if only the runtime calls it.
+  bool isForCallers() const { return !runsAtLoad && continues.empty(); }
 };
 
 struct VariantInfo {

@@ -19,6 +19,32 @@ class DecidingPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
+def FuseComputeAtLoad : Pass<"fuse-compute-at-load", "::mlir::ModuleOp"> {
+  let summary = "Computes what is constant once, when the module is loaded";
+  let description = [{
+    What functions compute from weights and constants alone is the same in each call. Where reading it is cheaper than
+    computing it again, which is a decision with the times of both, and where it takes at most 64 MB more than the weights
+    that it is computed from, it becomes a result of the function `constants_at_load`, which runs when the module is
+    loaded (`nn.runs_at_load`), and an argument that callers do not give (`nn.global`). What is made at compile time stays
+    where it is, and so does everything in modules of several ranks and in those with alternatives of functions.
+
+    ```mlir
+    func.func @main(%x: tensor<8x256xf32>, %table: tensor<8x256xf32> {nn.global = "constants_at_load.0"}) -> …
+    func.func @constants_at_load() -> (tensor<8x256xf32> {nn.global = "constants_at_load.0"})
+        attributes {nn.runs_at_load} {
+      %w = nn.weight @weights["positions"] : tensor<8x256xf32>
+      %s = math.sin %w : tensor<8x256xf32>
+      return %s : tensor<8x256xf32>
+    }
+    ```
+  }];
+  let options = [
+    ListOption<"flip", "flip", "std::string",
+               "Decisions to take the other way, by id; '*' matches any text">
+  ];
+  let dependentDialects = ["::mlir::func::FuncDialect", "::intarsia::nn::NnDialect"];
+}
+
 def FuseOutlineRegions : Pass<"fuse-outline-regions", "::mlir::ModuleOp"> {
   let summary = "Bodies of control flow become functions";
   let description = [{

@@ -26,6 +26,7 @@ template <typename Options> static Options deciding(const FuseOptions &options) 
 }
 
 void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &options) {
+  pipeline.addPass(createFuseComputeAtLoad(deciding<FuseComputeAtLoadOptions>(options)));
   pipeline.addPass(createFuseOutlineRegions());
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(createCanonicalizerPass());

@@ -124,6 +124,32 @@ def LegalizeReductions : Pass<"legalize-reductions", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def LegalizeGlobals : Pass<"legalize-globals", "::mlir::ModuleOp"> {
+  let summary = "Globals become constants, and states of sessions";
+  let description = [{
+    An `ml_program.global` that no function writes is a constant where it is read. One that is written is a state: a
+    function that reads or writes it gets it as its last arguments and gives it among its last results, both with
+    `nn.global`, which a session of the runtime passes from call to call; a function `initial_states`, which runs when
+    the module is loaded (`nn.runs_at_load`), gives the initial values. Branches and loops pass states on as values.
+
+    ```mlir
+    ml_program.global private mutable @h(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+    func.func @main(%x: tensor<4xf32>) {
+      %h = ml_program.global_load @h : tensor<4xf32>
+      %n = arith.addf %h, %x : tensor<4xf32>
+      ml_program.global_store @h = %n : tensor<4xf32>
+      return
+    }
+    // becomes
+    func.func @main(%x: tensor<4xf32>, %h: tensor<4xf32> {nn.global = "h"}) -> (tensor<4xf32> {nn.global = "h"}) {
+      %n = arith.addf %h, %x : tensor<4xf32>
+      return %n : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::intarsia::nn::NnDialect"];
+}
+
 def LegalizeConstants : Pass<"legalize-constants", "::mlir::ModuleOp"> {
   let summary = "Large constants become weights";
   let description = [{

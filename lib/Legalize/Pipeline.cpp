@@ -9,6 +9,7 @@
 
 #include "dialects/TmTensor/TmTensor.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/Pass/PassRegistry.h"
 
 namespace intarsia::legalize {
@@ -25,19 +26,22 @@ void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(legalize::createLegalizeLoops());
   functions.addPass(legalize::createLegalizeOps());
-  functions.addPass(legalize::createLegalizeTmTensor());
-  functions.addPass(legalize::createLegalizeDivisions());
-  functions.addPass(legalize::createLegalizeTensors());
-  functions.addPass(legalize::createLegalizeMaps());
-  functions.addPass(legalize::createLegalizeChecks());
-  functions.addPass(legalize::createLegalizeReductions());
+  pipeline.addPass(legalize::createLegalizeGlobals());
+  OpPassManager &stateless = pipeline.nest<func::FuncOp>();
+  stateless.addPass(legalize::createLegalizeOps()); // initial values may be resources
+  stateless.addPass(legalize::createLegalizeTmTensor());
+  stateless.addPass(legalize::createLegalizeDivisions());
+  stateless.addPass(legalize::createLegalizeTensors());
+  stateless.addPass(legalize::createLegalizeMaps());
+  stateless.addPass(legalize::createLegalizeChecks());
+  stateless.addPass(legalize::createLegalizeReductions());
   pipeline.addPass(legalize::createLegalizeScalars());
   pipeline.addPass(legalize::createLegalizeConstants());
 }
 
 void intarsia::registerLegalizeDialects(DialectRegistry &registry) {
   registry.insert<affine::AffineDialect, bufferization::BufferizationDialect, cf::ControlFlowDialect,
-                  tm_tensor::TmTensorDialect, ub::UBDialect>();
+                  ml_program::MLProgramDialect, tm_tensor::TmTensorDialect, ub::UBDialect>();
 }
 
 void intarsia::registerLegalizePasses() {

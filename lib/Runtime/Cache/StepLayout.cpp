@@ -31,7 +31,7 @@ public:
     ITX_RETURN_IF_ERROR(find("sequences", 1, inputs_.sequences));
     ITX_RETURN_IF_ERROR(find("page_table", 2, inputs_.pageTable));
     ITX_RETURN_IF_ERROR(find("output_tokens", 1, inputs_.outputTokens));
-    inputs_.count = function_.inputs.size();
+    inputs_.count = function_.givenInputs;
     layout.turns = {inputs_};
     const ValueInfo &ids = function_.inputs[inputs_.inputIds], &positions = function_.inputs[inputs_.positions];
     const ValueInfo &table = function_.inputs[inputs_.pageTable];
@@ -56,7 +56,7 @@ public:
       return refuse(format("'positions' may be %lld times the pages of a sequence, a page has %lld tokens",
                            (long long)positions.belowFactor, (long long)function_.pageTokens));
     layout.pageTokens = function_.pageTokens;
-    for (size_t i = 0; i < function_.inputs.size(); ++i)
+    for (size_t i = 0; i < function_.givenInputs; ++i)
       ITX_RETURN_IF_ERROR(readInput(i, table, layout));
     if (layout.states.empty())
       return refuse("no input is state");

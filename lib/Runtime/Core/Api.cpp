@@ -100,9 +100,9 @@ struct itx_module {
 };
 
 static std::vector<ValueView> viewsOf(const Module &module, const FunctionInfo &function,
-                                      const std::vector<ValueInfo> &values) {
-  std::vector<ValueView> views(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
+                                      const std::vector<ValueInfo> &values, size_t count) {
+  std::vector<ValueView> views(count);
+  for (size_t i = 0; i < count; ++i) {
     const ValueInfo &value = values[i];
     ValueView &view = views[i];
     for (size_t d = 0; d < value.symbols.size(); ++d) {
@@ -189,9 +189,12 @@ static itx_module *handleOf(std::shared_ptr<Module> module) {
   auto handle = std::make_unique<itx_module>();
   // make_shared would let the functions' weak pointers keep the memory of the whole object.
   std::shared_ptr<Loaded> loaded(new Loaded);
-  for (const ModuleFunction &function : module->functions())
-    loaded->functions.push_back({function.info, viewsOf(*module, *function.info, function.info->inputs),
-                                 viewsOf(*module, *function.info, function.info->outputs)});
+  for (size_t i = 0; i < module->functions().size(); ++i) {
+    const FunctionInfo &info = *module->functions()[i].info, &last = module->lastPart(i);
+    if (info.isForCallers())
+      loaded->functions.push_back({&info, viewsOf(*module, info, info.inputs, info.givenInputs),
+                                   viewsOf(*module, last, last.outputs, last.givenOutputs)});
+  }
   loaded->module = std::move(module);
   handle->functions = functionsOf(loaded);
   handle->loaded = std::move(loaded);
@@ -294,7 +297,7 @@ std::shared_ptr<Module> intarsia::runtime::moduleOf(const itx_module *module) { 
 Status intarsia::runtime::findFunction(const Module &module, const std::string &name, size_t &index) {
   const std::vector<ModuleFunction> &functions = module.functions();
   std::vector<std::string> names;
-  for (index = 0; index < functions.size(); ++index) {
+  for (index = 0; index < functions.size() && functions[index].info->isForCallers(); ++index) {
     if (functions[index].info->name == name)
       return Status::success();
     names.push_back(functions[index].info->name);

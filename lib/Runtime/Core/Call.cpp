@@ -50,7 +50,7 @@ static Status checkShape(const FunctionInfo &function, size_t index, const Tenso
     }
     const SizeInfo &limits = function.sizes[symbol];
     if (boundBy[symbol] < 0) {
-      if (size < 1)
+      if (size < 1 && function.continues.empty()) // sizes that a call computes may be zero
         return error(ITX_INVALID_ARGUMENT, "%s is %lld (dimension %zu of input '%s'), it must be at least 1",
                      limits.name.c_str(), (long long)size, i, name);
       if (limits.maximum >= 0 && size > limits.maximum)
@@ -215,8 +215,8 @@ static void *inputCopy(::itx_call &call, size_t index, uint64_t bytes) {
 
 static std::vector<std::string> inputNames(const FunctionInfo &function) {
   std::vector<std::string> names;
-  for (const ValueInfo &input : function.inputs)
-    names.push_back(input.name);
+  for (size_t i = 0; i < function.givenInputs; ++i)
+    names.push_back(function.inputs[i].name);
   return names;
 }
 
@@ -272,8 +272,23 @@ static Status fillInput(const Module &module, size_t index, const std::vector<in
                                       : Status::success();
 }
 
+/// Finds the value of a global: what a session has of it, or else what the module has computed at load.
+static Status findGlobal(const Module &module, size_t index, Globals *states, const ::itx_call &call,
+                         std::shared_ptr<const Tensor> &tensor) {
+  const ValueInfo &info = call.function->inputs[index];
+  Device *device = module.memoryOf(info.device);
+  if (states)
+    ITX_RETURN_IF_ERROR(states->find(info.global, device, tensor));
+  if (!tensor)
+    ITX_RETURN_IF_ERROR(module.globals().find(info.global, device, tensor));
+  if (!tensor)
+    return error(ITX_CORRUPT, "%s: no function computes '%s', which function '%s' reads", module.name().c_str(),
+                 info.global.c_str(), call.function->name.c_str());
+  return Status::success();
+}
+
 Status prepareCall(const Module &module, size_t functionIndex, const Tensor *const *inputs, size_t count,
-                   ::itx_call &call) {
+                   ::itx_call &call, Globals *states) {
   const FunctionInfo &function = *module.functions()[functionIndex].info;
   call.module = &module;
   call.function = &function;
@@ -287,15 +302,28 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
   call.toDevices.clear();
   call.fromFunction.clear();
   call.status = Status::success();
-  if (count > function.inputs.size())
+  if (count > function.givenInputs)
     return error(ITX_INVALID_ARGUMENT, "%zu inputs given, function '%s' takes %zu: %s", count, function.name.c_str(),
-                 function.inputs.size(), join(inputNames(function)).c_str());
+                 function.givenInputs, join(inputNames(function)).c_str());
+  const FunctionInfo &last = module.lastPart(functionIndex);
+  if (!states && !function.runsAtLoad && last.outputs.size() != last.givenOutputs)
+    return error(ITX_INVALID_ARGUMENT,
+                 "function '%s' keeps the state '%s' from call to call: call it with a session (itx_session_invoke)",
+                 function.name.c_str(), last.outputs[last.givenOutputs].global.c_str());
 
+  call.given.clear();
+  if (module.functions()[functionIndex].next)
+    for (size_t i = 0; i < function.givenInputs; ++i)
+      call.given.push_back(i < count && inputs[i] ? std::optional(*inputs[i]) : std::nullopt);
   std::vector<int32_t> boundBy(function.sizes.size(), -1);
+  std::vector<std::shared_ptr<const Tensor>> globals;
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     if (const Tensor *tensor = i < count ? inputs[i] : nullptr)
       ITX_RETURN_IF_ERROR(takeInput(module, i, *tensor, boundBy, call));
-    else if (!function.inputs[i].optional)
+    else if (i >= function.givenInputs) {
+      ITX_RETURN_IF_ERROR(findGlobal(module, i, states, call, globals.emplace_back()));
+      ITX_RETURN_IF_ERROR(takeInput(module, i, *globals.back(), boundBy, call));
+    } else if (!function.inputs[i].optional)
       return error(ITX_INVALID_ARGUMENT, "input '%s' of function '%s' is missing", function.inputs[i].name.c_str(),
                    function.name.c_str());
   }
@@ -304,6 +332,9 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
   for (size_t i = 0; i < count; ++i)
     if (inputs[i] && function.inputs[i].hasRange)
       ITX_RETURN_IF_ERROR(checkRange(function, call.symbols, function.inputs[i], *inputs[i]));
+  for (size_t i = 0; i < globals.size(); ++i)
+    if (const ValueInfo &info = function.inputs[function.givenInputs + i]; info.hasRange)
+      ITX_RETURN_IF_ERROR(checkRange(function, call.symbols, info, *globals[i]));
 
   for (size_t i = 0; i < function.inputs.size(); ++i)
     if (!call.inputs[i])
@@ -386,6 +417,60 @@ Status runCall(::itx_call &call) {
   return status.ok() || call.results == Results::WithCall ? status : endWorld(*call.module, status);
 }
 
+/// Says where the results of a part are wanted: sizes in memory of the host, others where the next part reads them.
+static std::vector<Device *> memoriesOfParts(const Module &module, const FunctionInfo &part, const FunctionInfo &next) {
+  std::vector<Device *> memories;
+  for (size_t i = 0; i < part.outputs.size(); ++i)
+    memories.push_back(module.memoryOf(next.inputs[part.givenInputs + i].device));
+  for (const ValueInfo &input : next.inputs)
+    if (input.sizeFrom >= 0)
+      memories[input.sizeFrom] = nullptr;
+  return memories;
+}
+
+/// Makes the inputs of the next part: what the part before was given, its results, and what has the sizes.
+static Status passOn(::itx_call &call, const FunctionInfo &next, std::vector<std::optional<Tensor>> &inputs) {
+  inputs = std::move(call.given);
+  size_t results = inputs.size();
+  for (Tensor &result : call.outputs)
+    inputs.emplace_back(std::move(result));
+  while (inputs.size() < next.givenInputs) {
+    const ValueInfo &info = next.inputs[inputs.size()];
+    const SizeInfo &limits = next.sizes[info.symbols[0]];
+    int64_t size = *static_cast<const int64_t *>(inputs[results + info.sizeFrom]->data.get());
+    auto refuse = [&](itx_status code, const std::string &why) {
+      return error(code, "function '%s' computes the size %lld ('%s'), which is %s", call.function->name.c_str(),
+                   (long long)size, limits.name.c_str(), why.c_str());
+    };
+    if (size < 0)
+      return refuse(ITX_INVALID_ARGUMENT, "negative");
+    if (limits.maximum >= 0 && size > limits.maximum)
+      return refuse(ITX_INVALID_ARGUMENT, "more than " + std::to_string(limits.maximum));
+    // Kernels take it for its size; nothing reads its elements.
+    if (Status status = makeTensor(ITX_I8, &size, 1, inputs.emplace_back().emplace()); !status.ok())
+      return refuse(status.code(), "too large: " + status.message());
+  }
+  return Status::success();
+}
+
+Status runParts(::itx_call &call, Globals *states) {
+  const Module &module = *call.module;
+  std::vector<Device *> wanted = std::move(call.outputMemories);
+  while (std::optional<size_t> next = module.functions()[call.functionIndex].next) {
+    const FunctionInfo &part = *call.function, &rest = *module.functions()[*next].info;
+    call.outputMemories = memoriesOfParts(module, part, rest);
+    ITX_RETURN_IF_ERROR(runCall(call));
+    std::vector<std::optional<Tensor>> inputs;
+    ITX_RETURN_IF_ERROR(passOn(call, rest, inputs));
+    std::vector<const Tensor *> pointers;
+    for (const std::optional<Tensor> &input : inputs)
+      pointers.push_back(input ? &*input : nullptr);
+    ITX_RETURN_IF_ERROR(prepareCall(module, *next, pointers.data(), pointers.size(), call, states));
+  }
+  call.outputMemories = std::move(wanted);
+  return runCall(call);
+}
+
 Status finishLateResults(const Module &module, uint64_t call) {
   World *world = module.world();
   if (!world)
@@ -397,6 +482,7 @@ Status finishLateResults(const Module &module, uint64_t call) {
 } // namespace intarsia::runtime
 
 void itx_call::clear() {
+  given.clear();
   inputOwners.clear();
   outputs.clear();
   isCancelled = nullptr;

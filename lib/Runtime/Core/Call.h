@@ -15,6 +15,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace intarsia::runtime {
@@ -68,6 +69,7 @@ struct itx_call {
   uint64_t number = 0;                                 // of the world's calls
   std::function<bool()> isCancelled;                   // by the caller, who is asked while it runs; empty: never
   intarsia::Status status;                             // the first error
+  std::vector<std::optional<intarsia::runtime::Tensor>> given; // inputs, of functions that another part continues
 
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
   intarsia::runtime::ScratchBuffer workspace;
@@ -102,8 +104,10 @@ namespace intarsia::runtime {
 /// Returns the index of the first integer that is not in [low, high), and sets `value` to it; -1 if there is none.
 int64_t findOutside(itx_dtype dtype, const void *data, int64_t count, int64_t low, int64_t high, int64_t &value);
 
-/// Checks inputs (null: left out) against the signature, fills in defaults.
-Status prepareCall(const Module &module, size_t function, const Tensor *const *inputs, size_t count, ::itx_call &call);
+/// Checks inputs (null: left out) against the signature, fills in defaults, and finds globals. `states` are those of a
+/// session; without it, functions that change states are refused.
+Status prepareCall(const Module &module, size_t function, const Tensor *const *inputs, size_t count, ::itx_call &call,
+                   Globals *states = nullptr);
 
 /// Returns the sizes of an input or output by their names: "[batch, sequence, 4]".
 std::string sizeNames(const FunctionInfo &function, const ValueInfo &value);
@@ -115,7 +119,11 @@ Status endWorld(const Module &module, const Status &status);
 /// Runs a prepared call; call.outputs are its results. When it returns, no work of the call is running on any device.
 Status runCall(::itx_call &call);
 
-/// The same for a caller that holds the mutex of the module's world.
+/// Runs a prepared call and the parts that continue it. `states` are those of a session, or null; call.outputMemories
+/// are of the last part's results.
+Status runParts(::itx_call &call, Globals *states = nullptr);
+
+/// The same as runCall for a caller that holds the mutex of the module's world.
 Status runCallOfWorld(::itx_call &call);
 
 /// Gets the results of the world's calls up to this one that are still to come, if the module has a world.

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <map>
 #include <memory>
 #include <set>
 #include <sys/mman.h>
@@ -114,12 +115,16 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
     orderForRank(result->manifest_, result->world_->rankOnHost(), present);
   ITX_RETURN_IF_ERROR(bindDevices(result->manifest_, result->name_, options.devices, present,
                                   result->world_ ? result->world_->rank() : 0, result->devices_, functions));
-  for (size_t function : functions)
-    result->functions_.push_back({&result->manifest_.functions[function]});
+  for (bool isForCallers : {true, false})
+    for (size_t function : functions)
+      if (const FunctionInfo &info = result->manifest_.functions[function]; info.isForCallers() == isForCallers)
+        result->functions_.push_back({&info});
+  ITX_RETURN_IF_ERROR(result->findParts());
   ITX_RETURN_IF_ERROR(result->openDeviceGroups());
   ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));
   ITX_RETURN_IF_ERROR(result->bindCode(options));
   ITX_RETURN_IF_ERROR(result->loadWeights(source, header.weightsOffset, header.weightsBytes, options));
+  ITX_RETURN_IF_ERROR(result->computeGlobals());
   module = std::move(result);
   return Status::success();
 }
@@ -418,6 +423,72 @@ Status Module::startStream(const LoadOptions &options) {
                  "verification",
                  name_.c_str());
   return WeightStream::create(name_, *archive_, tensors, limit, stream_);
+}
+
+/// Finds which function continues which.
+Status Module::findParts() {
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    const FunctionInfo &part = *functions_[i].info;
+    if (part.continues.empty())
+      continue;
+    auto before = std::find_if(functions_.begin(), functions_.end(), [&](const ModuleFunction &function) {
+      return function.info->name == part.continues && !function.next && function.info != &part &&
+             !function.info->runsAtLoad;
+    });
+    size_t passed = before == functions_.end() ? 0 : before->info->givenInputs + before->info->outputs.size();
+    bool fits = before != functions_.end() && passed <= part.givenInputs;
+    for (size_t k = 0; fits && k < part.givenInputs; ++k) {
+      int32_t from = part.inputs[k].sizeFrom;
+      if (k < passed)
+        fits = from < 0;
+      else
+        fits = from >= 0 && size_t(from) < before->info->outputs.size() &&
+               before->info->outputs[from].dtype == ITX_I64 && before->info->outputs[from].shape.empty();
+    }
+    if (!fits)
+      return error(ITX_CORRUPT, "%s: function '%s' does not continue '%s' as its manifest says", name_.c_str(),
+                   part.name.c_str(), part.continues.c_str());
+    before->next = i;
+  }
+  // Parts that continue each other in a circle are reached by no caller.
+  return Status::success();
+}
+
+/// Runs the functions that run at load, and keeps their results where the functions that read them want them.
+Status Module::computeGlobals() {
+  std::map<std::string, Device *> memories; // that the first function wants each global in
+  std::set<std::string> states;
+  for (const ModuleFunction &function : functions_) {
+    for (const ValueInfo &input : function.info->inputs)
+      if (!input.global.empty())
+        memories.emplace(input.global, memoryOf(input.device));
+    for (const ValueInfo &output : function.info->outputs)
+      if (!output.global.empty() && !function.info->runsAtLoad)
+        states.insert(output.global);
+  }
+  states_.assign(states.begin(), states.end());
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    const FunctionInfo &info = *functions_[i].info;
+    if (!info.runsAtLoad)
+      continue;
+    std::unique_ptr<::itx_call> call = takeCall();
+    Status status = prepareCall(*this, i, nullptr, 0, *call);
+    call->outputMemories.clear();
+    for (const ValueInfo &output : info.outputs)
+      call->outputMemories.push_back(memories[output.global]);
+    if (status.ok())
+      status = runCall(*call);
+    if (status.ok())
+      for (size_t k = 0; k < info.outputs.size(); ++k)
+        globals_.set(info.outputs[k].global, std::move(call->outputs[k]));
+    call->clear();
+    // Its workspace may be large, and it never runs again.
+    call.reset();
+    if (!status.ok())
+      return error(status.code(), "%s: function '%s', which computes constants at load, has failed: %s", name_.c_str(),
+                   info.name.c_str(), status.message().c_str());
+  }
+  return Status::success();
 }
 
 Status Module::file(const std::string &name, const void *&data, uint64_t &bytes) const {

@@ -13,6 +13,7 @@
 #include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/BoundDevice.h"
 #include "lib/Runtime/Core/DeviceGroups.h"
+#include "lib/Runtime/Core/Globals.h"
 #include "lib/Runtime/Core/VerifyKernels.h"
 #include "lib/Runtime/Tiers/WeightStream.h"
 #include "lib/Support/Hash.h"
@@ -42,6 +43,7 @@ struct LoadOptions {
 struct ModuleFunction {
   const FunctionInfo *info = nullptr;
   itx_host_fn call = nullptr;
+  std::optional<size_t> next; // the part that continues it
 };
 
 /// Returns the best variant among those that the processor can run and that are named `wanted` (if that is not empty):
@@ -67,8 +69,15 @@ public:
   const Hash128 &hash() const { return hash_; }
   const VariantInfo &variant() const { return manifest_.variants[variant_]; }
   const itx_kernel_entry *kernels() const { return kernels_; }
-  /// The functions in the order of the manifest, one for each name. Callers refer to them by their index here.
+  /// The functions in the order of the manifest, one for each name; those that are not for callers come last. Callers
+  /// refer to them by their index here.
   const std::vector<ModuleFunction> &functions() const { return functions_; }
+  /// Returns the last part of a function, which gives its results.
+  const FunctionInfo &lastPart(size_t function) const {
+    while (functions_[function].next)
+      function = *functions_[function].next;
+    return *functions_[function].info;
+  }
   /// The data of the manifest's tensors, each in the memory that the manifest says.
   void *const *weights() const { return weightPointers_.data(); }
   /// Refuses weights whose file has changed its size since it was loaded: reading them could end the process.
@@ -80,6 +89,10 @@ public:
   Device *memoryOf(int32_t device) const {
     return device >= 0 && devices_[device].hasOwnMemory ? devices_[device].device : nullptr;
   }
+  /// Returns what functions that run at load have computed. Sessions begin with it.
+  Globals &globals() const { return globals_; }
+  /// Names of the globals that functions change: the states of sessions, in alphabetical order.
+  const std::vector<std::string> &states() const { return states_; }
   /// Returns what verifies kernels; null if they are not verified.
   KernelVerifier *verifier() const { return verifier_.get(); }
   /// Returns what reads weights while calls run; null if all of them are mapped.
@@ -110,6 +123,8 @@ private:
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
   Status bindWeights(const LoadOptions &options);
   Status startStream(const LoadOptions &options);
+  Status findParts();
+  Status computeGlobals();
 
   std::string name_;
   Hash128 hash_ = {};
@@ -130,6 +145,9 @@ private:
   std::vector<uint8_t> weightsCopy_; // embedded weights of a module that came from memory
   std::vector<void *> weightPointers_;
   std::unique_ptr<WeightStream> stream_; // reads archive_
+
+  mutable Globals globals_;
+  std::vector<std::string> states_;
 
   std::mutex callMutex_;
   std::vector<std::unique_ptr<::itx_call>> freeCalls_;

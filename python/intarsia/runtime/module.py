@@ -123,7 +123,7 @@ class Function:
 
     def __init__(self, module: Module, signature: Signature) -> None:
         # The module itself holds its functions; a cycle would keep both until the next garbage collection.
-        self._runtime = module._runtime
+        self._runtime: _runtime.Module | _runtime.Session = module._runtime
         self._keep_alive = module._keep_alive
         self.signature = signature
         self._device: _runtime.Device | None = None  # where results stay; None: in memory of the host
@@ -166,6 +166,11 @@ class Function:
         InvalidArgumentError
             A name, rank, dtype, size or value does not fit. Other errors are raised by `Pending.result`.
         """
+        if isinstance(self._runtime, _runtime.Session):
+            raise InvalidArgumentError(
+                f"{self.name}: calls of a session are done one after another: call it on a thread of your own",
+                "invalid argument",
+            )
         return Pending(self._runtime.start(self.name, self._capsules(arguments, named), self._device), self)
 
     def on(self, device: str | Device) -> Function:
@@ -199,6 +204,52 @@ class Function:
         if self._outputs is not None:
             return self._outputs(*results)
         return results[0] if results else results
+
+
+class Session:
+    """The states of one caller of a module, made by `Module.session`. The module's functions are attributes.
+
+    Functions may keep tensors from call to call, such as the state of a recurrent network. Each session has a value of
+    each of these states, at first the initial one; sessions do not see each other. Calls are done one after another;
+    one that fails leaves the states as they were. A state is read and replaced by its name: ``session["h"]``.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._runtime = _runtime.Session(module._runtime)
+        self._functions: dict[str, Function] = {}
+
+    def reset(self) -> None:
+        """Give all states their initial values."""
+        self._runtime.reset()
+
+    def __getitem__(self, state: str) -> np.ndarray:
+        """Return a copy of a state.
+
+        Raises
+        ------
+        NotFoundError
+            The module has no such state.
+        """
+        output = self._runtime.read(state)
+        return from_array(output, "bf16" if output.dtype == np.uint16 else "")
+
+    def __setitem__(self, state: str, value: Any) -> None:
+        """Replace a state by a copy of an array with its element type and sizes."""
+        self._runtime.write(state, *exported(value if hasattr(value, "__dlpack__") else np.asarray(value)))
+
+    def __getattr__(self, name: str) -> Function:
+        """Return a function of the module by name, which is called on the states of this session."""
+        if name.startswith("_") or name not in self._module.functions:
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+        if name not in self._functions:
+            self._functions[name] = copy.copy(self._module[name])
+            self._functions[name]._runtime = self._runtime
+        return self._functions[name]
+
+    def __repr__(self) -> str:
+        """Show the module and the states."""
+        return f"<intarsia session of '{self._module.path}': {', '.join(self._module.states)}>"
 
 
 class Pending:
@@ -357,6 +408,15 @@ class Module:
     def functions(self) -> tuple[str, ...]:
         """Names of the functions."""
         return tuple(self._runtime.functions)
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """Names of the states that functions keep from call to call."""
+        return tuple(self._runtime.states)
+
+    def session(self) -> Session:
+        """Return a session: its own value of each of `states`, on which the functions can be called."""
+        return Session(self)
 
     @cached_property
     def files(self) -> tuple[str, ...]:

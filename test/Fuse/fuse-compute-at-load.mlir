@@ -1,0 +1,51 @@
+// RUN: intarsia-opt %s --target-declare-devices --fuse-compute-at-load --split-input-file | FileCheck %s
+
+nn.archive @weights {file = "w.safetensors"}
+
+// Two functions read the same; the sines are worth a pass over memory.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.*]]: tensor<64x64xf32>, %[[T:.*]]: tensor<64x64xf32> {nn.global = "constants_at_load.0"
+// CHECK-SAME: nn.decisions = [{
+// CHECK-SAME: chosen = "inside"
+// CHECK-SAME: op = "constants_at_load"
+// CHECK-SAME: reason = "16.4 KB are kept"
+// CHECK: arith.mulf %[[X]], %[[T]]
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %w = nn.weight @weights["positions"] : tensor<64x64xf32>
+  %s = math.sin %w : tensor<64x64xf32>
+  %y = arith.mulf %x, %s : tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
+
+// CHECK-LABEL: func.func @other(
+// CHECK-SAME: %[[X:.*]]: tensor<64x64xf32>, %[[T:.*]]: tensor<64x64xf32> {nn.global = "constants_at_load.0"
+// CHECK: arith.addf %[[X]], %[[T]]
+func.func @other(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %w = nn.weight @weights["positions"] : tensor<64x64xf32>
+  %s = math.sin %w : tensor<64x64xf32>
+  %y = arith.addf %x, %s : tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
+
+// What is cheap to compute stays: a broadcast reads less than its result, a weight as it is and what is made of it at
+// compile time are no work. Quantized weights are read as they are stored.
+// CHECK-LABEL: func.func @stays(
+// CHECK-NOT: nn.global
+// CHECK: return
+func.func @stays(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %row = nn.weight @weights["row"] : tensor<64xf32>
+  %e = tensor.empty() : tensor<64x64xf32>
+  %b = linalg.broadcast ins(%row : tensor<64xf32>) outs(%e : tensor<64x64xf32>) dimensions = [0]
+  %y = arith.addf %x, %b : tensor<64x64xf32>
+  %q = nn.weight @weights["q"] : tensor<64x64xi8>
+  %s = nn.weight @weights["s"] : tensor<64x1xf32>
+  %w = nn.dequantize %q, %s {format = #nn.block_format<i8, f32, 0, axis = 1>} : (tensor<64x64xi8>, tensor<64x1xf32>) -> tensor<64x64xf32>
+  %z = nn.linear %y, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %y, %z : tensor<64x64xf32>, tensor<64x64xf32>
+}
+
+// CHECK-LABEL: func.func @constants_at_load() -> (tensor<64x64xf32> {nn.global = "constants_at_load.0"})
+// CHECK-SAME: nn.runs_at_load
+// CHECK-NEXT: %[[W:.*]] = nn.weight @weights["positions"]
+// CHECK-NEXT: %[[S:.*]] = math.sin %[[W]]
+// CHECK-NEXT: return %[[S]] : tensor<64x64xf32>
