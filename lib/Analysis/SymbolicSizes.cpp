@@ -23,7 +23,8 @@ using namespace intarsia;
 //===-- Values -------------------------------------------------------------------------------------------------===//
 
 SymbolicSizes::SymbolicSizes(FunctionOpInterface function, SizesOf sizesOf)
-    : context(function->getContext()), leastKnown(sizesOf == SizesOf::Call ? 1 : 0),
+    : context(function->getContext()),
+      leastKnown(sizesOf == SizesOf::Call && !function->hasAttr("nn.continues") ? 1 : 0),
       givenLimits(function->getAttrOfType<DictionaryAttr>("nn.size_limits")) {
   // A kernel is launched with the values of `sizes`, in that order.
   if (auto kernel = dyn_cast<rt::KernelOp>(function.getOperation()))

@@ -150,6 +150,28 @@ def LegalizeGlobals : Pass<"legalize-globals", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::intarsia::nn::NnDialect"];
 }
 
+def LegalizeCounts : Pass<"legalize-counts", "::mlir::ModuleOp"> {
+  let summary = "A size that is an element of a tensor begins a part of a function";
+  let description = [{
+    Where a size is computed from elements of tensors, as the number of elements that pass a test, the function ends with
+    the tensors that the rest reads and that number, and the rest becomes a function that continues it (`nn.continues`).
+    Its arguments are those of the function, the results, and for each such size a tensor that has it (`nn.size_from`).
+    Calls run one after the other. A size above what an op needs, or below zero, ends the call.
+
+    ```mlir
+    func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<i64>)
+    func.func @main.rest(%x: tensor<8xf32>, %packed: tensor<8xf32>, %n: tensor<i64>,
+                         %size: tensor<?xi8> {nn.size_from = 1, nn.sizes = ["count0"]}) -> tensor<?xf32>
+        attributes {nn.continues = @main} {
+      %k = tensor.dim %size, %c0 : tensor<?xi8>
+      %kept = tensor.extract_slice %packed[0] [%k] [1] : tensor<8xf32> to tensor<?xf32>
+      return %kept : tensor<?xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def LegalizeConstants : Pass<"legalize-constants", "::mlir::ModuleOp"> {
   let summary = "Large constants become weights";
   let description = [{

@@ -27,6 +27,7 @@ void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
   functions.addPass(legalize::createLegalizeLoops());
   functions.addPass(legalize::createLegalizeOps());
   pipeline.addPass(legalize::createLegalizeGlobals());
+  pipeline.addPass(legalize::createLegalizeCounts());
   OpPassManager &stateless = pipeline.nest<func::FuncOp>();
   stateless.addPass(legalize::createLegalizeOps()); // initial values may be resources
   stateless.addPass(legalize::createLegalizeTmTensor());
