@@ -154,4 +154,28 @@ std::vector<RowPart> findRowParts(KernelBody &body, const WalkLimits &limits) {
   return parts;
 }
 
+static StringRef nameOf(Walk walk) {
+  switch (walk) {
+  case Walk::Rows:
+    return "rows";
+  case Walk::Columns:
+    return "columns";
+  case Walk::Elements:
+    return "elements";
+  case Walk::Blocks:
+    return "blocks";
+  }
+  llvm_unreachable("all walks have names");
+}
+
+Attribute describe(const RowPart &part, MLIRContext *context) {
+  Builder b(context);
+  NamedAttrList facts;
+  facts.set("walk", b.getStringAttr(part.merged.empty() ? "scalar" : nameOf(part.walk)));
+  facts.set("results", b.getI64ArrayAttr(SmallVector<int64_t>(part.outputs.begin(), part.outputs.end())));
+  if (part.columns != 0)
+    facts.set("columns", b.getI64IntegerAttr(part.columns));
+  return facts.getDictionary(context);
+}
+
 } // namespace intarsia::kernel

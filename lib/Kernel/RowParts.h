@@ -47,6 +47,15 @@ struct RowPart {
 /// Returns the outputs of a kernel by their rows, each scalar by itself, and how their elements are walked over.
 std::vector<RowPart> findRowParts(KernelBody &body, const WalkLimits &limits);
 
+/// Returns what the shape of a kernel says of a part.
+mlir::Attribute describe(const RowPart &part, mlir::MLIRContext *context);
+template <typename Parts> mlir::Attribute describe(const Parts &parts, mlir::MLIRContext *context) {
+  llvm::SmallVector<mlir::Attribute> all;
+  for (const RowPart &part : parts)
+    all.push_back(describe(part, context));
+  return mlir::ArrayAttr::get(context, all);
+}
+
 } // namespace intarsia::kernel
 
 #endif

@@ -374,72 +374,75 @@ void TensorEmitter::storeResult(Value elements, Value result, ArrayRef<Index> at
       store(elements, body.outputs[output], at, width);
 }
 
+std::optional<bool> TensorEmitter::densityOf(Value tensor) {
+  if (auto known = body.storage.find(tensor); known != body.storage.end())
+    return known->second.dense;
+  Operation *op = tensor.getDefiningOp();
+  if (!op)
+    return tensor.getParentBlock() == &body.kernel.getBody().front() ? std::optional(true) : std::nullopt;
+  if (isa<tensor::CastOp, tensor::ExpandShapeOp>(op))
+    return densityOf(op->getOperand(0));
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    auto isSize = [&](Value index) { return body.isKnown(body.sizes.ofIndex(index)); };
+    bool isView = llvm::all_of(slice.getOffsets(), isSize) && llvm::all_of(slice.getStrides(), isSize) &&
+                  densityOf(slice.getSource());
+    return isView ? std::optional(false) : std::nullopt;
+  }
+  auto collapse = dyn_cast<tensor::CollapseShapeOp>(op);
+  std::optional<bool> density = collapse ? densityOf(collapse.getSrc()) : std::nullopt;
+  if (!density || *density)
+    return density;
+  auto isWide = [&](int64_t d) { return body.sizes.of(collapse.getSrc())[d] != b.getAffineConstantExpr(1); };
+  for (auto &group : collapse.getReassociationIndices())
+    if (llvm::count_if(group, isWide) > 1)
+      return std::nullopt;
+  return density;
+}
+
 std::optional<Storage> TensorEmitter::view(Value tensor) {
+  return densityOf(tensor) ? std::optional(viewOf(tensor)) : std::nullopt;
+}
+
+/// Returns where a tensor lies that densityOf() has found in memory.
+Storage TensorEmitter::viewOf(Value tensor) {
   if (auto it = body.storage.find(tensor); it != body.storage.end())
     return it->second;
   Operation *op = tensor.getDefiningOp();
-  if (!op)
-    return std::nullopt;
-  Sizes resultSizes(body.sizes.of(tensor).begin(), body.sizes.of(tensor).end());
-  auto isSize = [&](Value index) { return body.isKnown(body.sizes.ofIndex(index)); };
-  if (auto cast = dyn_cast<tensor::CastOp>(op))
-    return view(cast.getSource());
+  Storage result = viewOf(op->getOperand(0));
+  if (isa<tensor::CastOp>(op))
+    return result;
+  SmallVector<Value> strides = std::exchange(result.strides, {});
+  Sizes sizes = std::exchange(result.sizes, Sizes(body.sizes.of(tensor)));
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
-    std::optional<Storage> source = view(slice.getSource());
-    if (!source)
-      return std::nullopt;
-    Storage result = *source;
-    result.strides.clear();
-    result.sizes = resultSizes;
     result.dense = false;
     Value offset = constant(0);
     llvm::SmallBitVector dropped = slice.getDroppedDims();
-    if (!llvm::all_of(slice.getOffsets(), isSize) || !llvm::all_of(slice.getStrides(), isSize))
-      return std::nullopt;
     for (int64_t d = 0; d < slice.getSourceType().getRank(); ++d) {
-      offset = add(offset, mul(*body.indexValue(slice.getMixedOffsets()[d]), source->strides[d]));
+      offset = add(offset, mul(*body.indexValue(slice.getMixedOffsets()[d]), strides[d]));
       if (!dropped[d])
-        result.strides.push_back(mul(source->strides[d], *body.indexValue(slice.getMixedStrides()[d])));
+        result.strides.push_back(mul(strides[d], *body.indexValue(slice.getMixedStrides()[d])));
     }
-    result.pointer = memory.at(source->pointer, offset, source->elementType);
+    result.pointer = memory.at(result.pointer, offset, result.elementType);
     return result;
   }
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-    std::optional<Storage> source = view(expand.getSrc());
-    if (!source)
-      return std::nullopt;
-    Storage result = *source;
-    result.strides.assign(resultSizes.size(), Value());
-    result.sizes = resultSizes;
+    result.strides.assign(result.sizes.size(), Value());
     for (auto [d, group] : llvm::enumerate(expand.getReassociationIndices())) {
-      Value stride = source->strides[d];
+      Value stride = strides[d];
       for (int64_t inner : llvm::reverse(group)) {
         result.strides[inner] = stride;
         if (inner != group.front())
-          stride = mul(stride, body.size(resultSizes[inner]));
+          stride = mul(stride, body.size(result.sizes[inner]));
       }
     }
     return result;
   }
-  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-    std::optional<Storage> source = view(collapse.getSrc());
-    if (!source)
-      return std::nullopt;
-    Storage result = *source;
-    result.strides.clear();
-    result.sizes = resultSizes;
-    for (auto &group : collapse.getReassociationIndices()) {
-      SmallVector<int64_t> wide;
-      for (int64_t d : group)
-        if (source->sizes[d] != getAffineConstantExpr(1, b.getContext()))
-          wide.push_back(d);
-      if (!source->dense && wide.size() > 1)
-        return std::nullopt;
-      result.strides.push_back(source->strides[wide.empty() ? group.back() : wide.back()]);
-    }
-    return result;
+  for (auto &group : cast<tensor::CollapseShapeOp>(op).getReassociationIndices()) {
+    auto isWide = [&](int64_t d) { return sizes[d] != b.getAffineConstantExpr(1); };
+    auto last = llvm::find_if(llvm::reverse(group), isWide);
+    result.strides.push_back(strides[last == group.rend() ? group.back() : *last]);
   }
-  return std::nullopt;
+  return result;
 }
 
 RowScope TensorEmitter::makeRow(Value flat, ArrayRef<AffineExpr> leading) {

@@ -49,6 +49,8 @@ public:
   void storeResult(mlir::Value elements, mlir::Value result, llvm::ArrayRef<Index> at, int64_t width);
   /// Returns a tensor as strides over memory, if it is an argument seen through slices and reshapes.
   std::optional<Storage> view(mlir::Value tensor);
+  /// Returns whether view() is row-major without gaps; nothing if there is none. Emits nothing.
+  std::optional<bool> densityOf(mlir::Value tensor);
   RowScope makeRow(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> leading);
 
   llvm::DenseMap<mlir::Value, ElementFn> bound; ///< values that are computed already: how their elements are read
@@ -68,6 +70,7 @@ private:
   Element rotate(nn::RopeOp op, llvm::ArrayRef<Index> at, int64_t width, mlir::Value pair, mlir::Value partner,
                  double sign);
   Element evaluateConcat(mlir::tensor::ConcatOp op, llvm::ArrayRef<Index> at, int64_t width);
+  Storage viewOf(mlir::Value tensor);
   mlir::Value address(const Storage &storage, llvm::ArrayRef<Index> at);
 
   KernelBody &body;

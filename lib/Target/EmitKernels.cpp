@@ -11,11 +11,14 @@
 using namespace mlir;
 
 namespace intarsia::target {
+#define GEN_PASS_DECL_TARGETEMITKERNELS
 #define GEN_PASS_DEF_TARGETEMITKERNELS
 #include "lib/Target/Passes.h.inc"
 
 namespace {
 struct EmitKernels : impl::TargetEmitKernelsBase<EmitKernels> {
+  using TargetEmitKernelsBase::TargetEmitKernelsBase;
+
   void getDependentDialects(DialectRegistry &registry) const override {
     TargetEmitKernelsBase::getDependentDialects(registry);
     for (const Target *target : Target::all())
@@ -24,6 +27,11 @@ struct EmitKernels : impl::TargetEmitKernelsBase<EmitKernels> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    bool isShape = step == "shape", isLlvm = step == "llvm";
+    if (!isShape && !isLlvm && step != "loops") {
+      module.emitError() << "unknown step '" << step << "'; kernels are printed after the steps shape, loops, llvm";
+      return signalPassFailure();
+    }
     if (failed(rt::checkBodies(module)))
       return signalPassFailure();
     auto artifacts = createCompilers(module);
@@ -36,10 +44,17 @@ struct EmitKernels : impl::TargetEmitKernelsBase<EmitKernels> {
       std::vector<NumberedKernel> kernels = numberKernels(module, device.device);
       if (kernels.empty())
         continue;
-      emitted.push_back(device.compiler->emitKernels(module, kernels));
+      if (isShape) {
+        if (failed(device.compiler->chooseShapes(kernels)))
+          return signalPassFailure();
+        continue;
+      }
+      emitted.push_back(device.compiler->emitKernels(module, kernels, isLlvm ? EmitStep::Llvm : EmitStep::Loops));
       if (!emitted.back())
         return signalPassFailure();
     }
+    if (isShape)
+      return;
     module.getBody()->clear();
     for (OwningOpRef<ModuleOp> &part : emitted)
       module.getBody()->getOperations().splice(module.getBody()->end(), part->getBody()->getOperations());

@@ -54,13 +54,32 @@ def TargetVerify : Pass<"target-verify", "::mlir::ModuleOp"> {
 }
 
 def TargetEmitKernels : Pass<"target-emit-kernels", "::mlir::ModuleOp"> {
-  let summary = "Prints kernels as targets hand them to their code generators";
+  let summary = "Prints kernels at a step between their ops and their code";
   let description = [{
-    For people to read: the module becomes the functions of its kernels, as loops and vectors of each device's best
-    variant for the first host triple. Nothing goes on from there.
+    `intarsia-compile model.mlir --stop-after=lower | intarsia-opt --target-emit-kernels=step=shape`
 
-    `intarsia-compile model.mlir --stop-after=lower | intarsia-opt --target-emit-kernels`
+    - `shape`: kernels get the attribute `rt.shapes`, which states by variant how their work is cut up: tiles,
+      instructions, stages, threads, which operands are packed. On GPUs it is an array, with a shape for each kind of
+      launch. The module goes on from there: code follows what the attribute states. So a figure that may be another one
+      is changed by editing it; one that follows from the kernel or its processor is refused, and so is one out of range.
+    - `loops`: the module becomes the functions of its kernels, as targets hand them to their code generators: loops and
+      vectors of each device's best variant for the first host triple. Nothing goes on from there.
+    - `llvm`: these functions in the LLVM dialect, as they are translated to LLVM IR.
+
+    ```mlir
+    rt.kernel @scores(%a: tensor<64x256xf32>, %b: tensor<256x32xf32>) -> (tensor<64x32xf32>)
+        attributes {root = #nn.root<matmul>, sizes = []} {
+    ```
+
+    becomes, with `step=shape` and `cpu:x86-64-v4`:
+
+    ```mlir
+    rt.kernel @scores(%a: tensor<64x256xf32>, %b: tensor<256x32xf32>) -> (tensor<64x32xf32>)
+        attributes {root = #nn.root<matmul>, rt.shapes = {"x86-64-v4" = {kernel = "matmul", lanes = 16 : i64, left = "in place",
+                    right = "packed by tile", tile_rows = 8 : i64, tile_vectors = 2 : i64}}, sizes = []} {
+    ```
   }];
+  let options = [Option<"step", "step", "std::string", "\"loops\"", "shape, loops or llvm">];
   let dependentDialects = ["::intarsia::rt::RtDialect"];
 }
 

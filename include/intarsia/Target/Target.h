@@ -53,6 +53,12 @@ struct NumberedKernel {
   rt::KernelOp kernel;
 };
 
+/// Steps of kernels on their way to code that people may read.
+enum class EmitStep {
+  Loops, ///< as the code generator gets them: functions of loops and vectors
+  Llvm   ///< lowered to the LLVM dialect
+};
+
 /// Compiles the kernels of one device for one artifact, in one or several variants.
 class KernelCompiler {
 public:
@@ -70,10 +76,14 @@ public:
   virtual llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<NumberedKernel> kernels,
                                      llvm::StringRef hostTriple, std::vector<CompiledObject> &objects) = 0;
 
-  /// Returns the code that the best variant hands to its code generator, for people to read: a module with functions
-  /// for every kernel; null after an error, which went to the context's diagnostics.
-  virtual mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
-                                                        llvm::ArrayRef<NumberedKernel> kernels) = 0;
+  /// Writes into IR, as `rt.shapes` of the kernels, how each variant cuts their work up: tiles, instructions, what is
+  /// packed. Code follows figures that stand there already. A device without such choices writes nothing. Fails after
+  /// an error, which went to the context's diagnostics.
+  virtual mlir::LogicalResult chooseShapes(llvm::ArrayRef<NumberedKernel>) { return mlir::success(); }
+  /// Returns the code of the best variant after a step: a module with functions for every kernel; null after an error,
+  /// which went to the context's diagnostics.
+  virtual mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module, llvm::ArrayRef<NumberedKernel> kernels,
+                                                        EmitStep step) = 0;
 };
 
 /// A function of a kernel, and the resources of its device that it takes. A member is none where the compiler does not

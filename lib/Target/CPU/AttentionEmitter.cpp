@@ -29,6 +29,15 @@ Value AttentionEmitter::tileCount() {
   return mul(mul(function.size(querySizes[0]), function.size(querySizes[2])), queryBlocks);
 }
 
+/// Keys that a block may have by the IR: a thread keeps as many scores of kPanelWidth queries.
+static constexpr int64_t kMostKeys = 1 << 12;
+
+void AttentionEmitter::chooseShape(KernelShape &shape) {
+  shape.state("queries", kPanelWidth);
+  // Bytes of keys are multiplied four at a time, and whole vectors of them are loaded.
+  shape.choose("block_keys", config.keyBlock, {config.lanes, kMostKeys, config.lanes});
+}
+
 void AttentionEmitter::launch() {
   countQueries();
   function.setSlot(ITX_PLAN_TILES, tileCount());

@@ -23,6 +23,7 @@ public:
         paddedDim(llvm::divideCeil(valueDim, config.lanes) * config.lanes), vectors(kPanelWidth / config.lanes) {}
 
 protected:
+  void chooseShape(KernelShape &shape) override;
   void launch() override;
   /// Finds the operands in memory, and makes room for scores and sums.
   mlir::LogicalResult prepare();

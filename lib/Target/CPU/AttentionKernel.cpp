@@ -25,6 +25,7 @@ public:
   using AttentionEmitter::AttentionEmitter;
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   void startTile() override;
   void scoreKeys(Value firstKey, Value keyCount) override;
@@ -47,11 +48,19 @@ Emitter makeAttentionKernel(rt::KernelOp kernel, Operation *root, const TileConf
   return std::make_unique<AttentionKernel>(kernel, attention, config);
 }
 
+void AttentionKernel::chooseShape(KernelShape &shape) {
+  AttentionEmitter::chooseShape(shape);
+  chooseRegisterTile(shape);
+  // Values are read where they lie if a row is a whole number of f32 vectors.
+  copyValues = paddedDim != valueDim || !getElementTypeOrSelf(root.getValue()).isF32();
+  shape.state("kernel", "attention");
+  shape.state("query", "packed by tile");
+  shape.state("value", copyValues ? "packed by block" : "in place");
+}
+
 LogicalResult AttentionKernel::run() {
   if (failed(prepare()))
     return failure();
-  // Values are read where they lie if a row is a whole number of f32 vectors.
-  copyValues = paddedDim != valueDim || !value->elementType.isF32();
   panel = function.scratch(headDim * kPanelWidth * 4);
   valueBlock = copyValues ? function.scratch(config.keyBlock * paddedDim * 4) : Value();
   return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) { return attendTile(tile); });

@@ -21,6 +21,10 @@ public:
       : KernelEmitter(kernel, config), root(root) {}
 
 protected:
+  void chooseShape(KernelShape &shape) override {
+    shape.state("kernel", root.getTail() ? "tail append" : "cache append");
+    shape.state("tiles_per_thread", CacheEmitter::kTilesPerThread);
+  }
   void launch() override { caches.cutTokens(root.getRows()); }
 
   CacheEmitter caches{function, tensors};

@@ -19,6 +19,8 @@ constexpr int64_t kPagesPerBlock = 4;
 /// first-level cache.
 constexpr int64_t kMaximalRows = 64;
 constexpr int64_t kLineBytes = 64;
+/// The most pages whose scores are kept that IR may state.
+constexpr int64_t kMostPages = 1 << 7;
 } // namespace
 
 CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionOp root, const TileConfig &config)
@@ -30,11 +32,20 @@ CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionO
   headDim = queryType.getDimSize(2);
   valueDim = cast<RankedTensorType>(root.getResult().getType()).getDimSize(2);
   page = keyFormat.getPage();
-  maximalTokens = std::max<int64_t>(kMaximalRows / group, 1);
-  maximalRows = maximalTokens * group;
-  blockKeys = kPagesPerBlock * page;
   paddedDim = llvm::divideCeil(valueDim, lanes) * lanes;
   copyValues = paddedDim != valueDim;
+}
+
+void CachedScoreEmitter::chooseShape(KernelShape &shape) {
+  shape.state("kernel", "cached attention");
+  chooseRegisterTile(shape);
+  maximalTokens = std::max<int64_t>(kMaximalRows / group, 1);
+  shape.choose("tokens", maximalTokens, {1, kMostBlockRows / std::max<int64_t>(group, 1)});
+  maximalRows = maximalTokens * group;
+  blockKeys = kPagesPerBlock * page;
+  shape.choose("block_keys", blockKeys, {kPanelWidth, kMostPages * kPanelWidth, kPanelWidth});
+  shape.state("keys", quantizedKeys ? "quantized pages" : "in place");
+  shape.state("values", copyValues ? "packed by page" : quantizedValues ? "quantized pages" : "in place");
 }
 
 LogicalResult CachedScoreEmitter::findOperands() {

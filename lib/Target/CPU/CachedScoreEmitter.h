@@ -20,6 +20,7 @@ public:
   CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionOp root, const TileConfig &config);
 
 protected:
+  void chooseShape(KernelShape &shape) override;
   mlir::LogicalResult findOperands();
   /// Returns an error if the pages of the caches are not laid out as the kernel reads them.
   mlir::LogicalResult checkLayout();

@@ -33,6 +33,11 @@ public:
         blocks(llvm::divideCeil(vocabulary, kBlock)), paddedBlocks(llvm::alignTo(blocks, lanes)) {}
 
 private:
+  void chooseShape(KernelShape &shape) override {
+    shape.state("kernel", "candidates");
+    shape.state("rows", 1);
+    shape.state("block_logits", kBlock);
+  }
   LogicalResult run() override;
   void launch() override;
 

@@ -71,6 +71,13 @@ static LogicalResult lowerKernels(ArrayRef<Job *> jobs, const CpuVariant &varian
   return success();
 }
 
+LogicalResult lowerToLlvm(ModuleOp functions, const CpuVariant &variant) {
+  PassManager manager(functions.getContext());
+  buildPreparation(manager, variant);
+  buildLowerToLlvm(manager);
+  return manager.run(functions);
+}
+
 /// The functions of a kernel's object.
 static constexpr StringRef functions[] = {"plan", "run"};
 

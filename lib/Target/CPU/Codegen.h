@@ -19,6 +19,12 @@ void addKernelDialects(mlir::DialectRegistry &registry);
 llvm::Error compileKernels(mlir::ModuleOp module, llvm::ArrayRef<target::NumberedKernel> kernels,
                            llvm::ArrayRef<CpuVariant> variants, std::vector<target::CompiledObject> &objects);
 
+/// Writes the shapes of kernels for a variant into the IR.
+mlir::LogicalResult chooseShapes(llvm::ArrayRef<target::NumberedKernel> kernels, const CpuVariant &variant);
+
+/// Lowers what emitKernels() makes to the LLVM dialect.
+mlir::LogicalResult lowerToLlvm(mlir::ModuleOp functions, const CpuVariant &variant);
+
 /// Appends the launches `<name>_plan` and the bodies `<name>_run` of the kernels to `result`, as loops over vectors.
 mlir::LogicalResult emitKernels(llvm::ArrayRef<target::NumberedKernel> kernels, const CpuVariant &variant,
                                 mlir::ModuleOp result);

@@ -45,10 +45,18 @@ public:
                        std::vector<target::CompiledObject> &objects) override {
     return cpu::compileKernels(module, kernels, list, objects);
   }
-  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
-                                                ArrayRef<target::NumberedKernel> kernels) override {
+  mlir::LogicalResult chooseShapes(ArrayRef<target::NumberedKernel> kernels) override {
+    return mlir::success(
+        all_of(list, [&](const CpuVariant &variant) { return succeeded(cpu::chooseShapes(kernels, variant)); }));
+  }
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                                                target::EmitStep step) override {
     mlir::OwningOpRef<mlir::ModuleOp> result(mlir::ModuleOp::create(module.getLoc()));
-    return succeeded(cpu::emitKernels(kernels, list.front(), *result)) ? std::move(result) : nullptr;
+    bool isLowered = step == target::EmitStep::Llvm;
+    if (failed(cpu::emitKernels(kernels, list.front(), *result)) ||
+        (isLowered && failed(lowerToLlvm(*result, list.front()))))
+      return nullptr;
+    return result;
   }
 
 private:

@@ -21,8 +21,23 @@ namespace intarsia::cpu {
 LogicalResult emitKernels(ArrayRef<target::NumberedKernel> kernels, const CpuVariant &variant, ModuleOp result) {
   for (auto [index, kernel] : kernels) {
     std::string name = kernel.getSymName().str();
-    if (failed(emitKernel(kernel, variant.tiles, result, name + "_plan", name + "_run")))
+    Emitter emitter = emitterOf(kernel, variant.tiles);
+    if (!emitter || failed(emitter->decideShape(variant.name)) ||
+        failed(emitter->emit(result, name + "_plan", name + "_run")))
       return failure();
+  }
+  return success();
+}
+
+LogicalResult chooseShapes(ArrayRef<target::NumberedKernel> kernels, const CpuVariant &variant) {
+  for (auto [index, kernel] : kernels) {
+    Emitter emitter = emitterOf(kernel, variant.tiles);
+    FailureOr<DictionaryAttr> shape = failure();
+    if (emitter)
+      shape = emitter->decideShape(variant.name);
+    if (failed(shape))
+      return failure();
+    kernel::setShape(kernel, variant.name, *shape);
   }
   return success();
 }

@@ -42,10 +42,11 @@ public:
   ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config);
 
 private:
+  LogicalResult analyze() override;
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   void launch() override;
 
-  LogicalResult findOperands();
   void countTokens();
   void makeRoom();
 
@@ -135,7 +136,7 @@ void ExpertsKernel::launch() {
 
 LogicalResult ExpertsKernel::run() {
   countTokens();
-  if (failed(findOperands()))
+  if (failed(matmuls.findMatrices(gateUp)) || failed(matmuls.findMatrices(down)))
     return failure();
   makeRoom();
   if (failed(sortByExpert()))
@@ -160,7 +161,7 @@ LogicalResult ExpertsKernel::run() {
   });
 }
 
-LogicalResult ExpertsKernel::findOperands() {
+LogicalResult ExpertsKernel::analyze() {
   if (inputQuantize && !gateUp.quantized)
     return function.refuse(root, "its input is quantized to 8 bits, gate_up is not stored quantized");
   for (const Matrices *matrices : {&gateUp, &down})
@@ -175,13 +176,24 @@ LogicalResult ExpertsKernel::findOperands() {
         root, "its intermediate rows are quantized, which needs 8 bits in blocks of 32 and down stored quantized");
   if (kernel.getResultTypes().size() != 1 || function.yielded(0) != root.getResult())
     return function.refuse(root, "an op stands between it and the kernel's result");
-  return failure(failed(matmuls.findMatrices(gateUp)) || failed(matmuls.findMatrices(down)));
+  return success();
+}
+
+void ExpertsKernel::chooseShape(KernelShape &shape) {
+  shape.state("kernel", "experts");
+  if (gateUp.isInputQuantized || down.isInputQuantized)
+    shape.part("bytes", [&](KernelShape &tile) { chooseByteTile(tile, config.quantizedRows); });
+  if (!gateUp.isInputQuantized || !down.isInputQuantized)
+    shape.part("floats", [&](KernelShape &tile) { chooseRegisterTile(tile); });
+  gatherRows = matmuls.blockRows(gateUp);
+  shape.choose("block_rows", gatherRows, {1, kMostBlockRows});
+  finishRows = matmuls.blockRows(down);
+  shape.choose("block_rows_down", finishRows, {1, kMostBlockRows});
+  shape.state("input", inputQuantize ? "gathered, quantized" : "gathered");
 }
 
 void ExpertsKernel::makeRoom() {
   ArrayRef<AffineExpr> indexSizes = function.sizes.of(root.getIndices());
-  gatherRows = matmuls.blockRows(gateUp);
-  finishRows = matmuls.blockRows(down);
   begins = function.scratch((experts + 4) * 8);
   order = function.scratch(indexSizes[0] * indexSizes[1] * 8);
   gathered = function.scratch((gatherRows + matmuls.roomForRows()) * gateUp.bytesOfRow());

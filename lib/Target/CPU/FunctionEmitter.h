@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_FUNCTIONEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_FUNCTIONEMITTER_H
 
+#include "lib/Kernel/KernelShape.h"
 #include "lib/Kernel/RowEmitter.h"
 #include "lib/Target/CPU/TileConfig.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,6 +17,7 @@ namespace intarsia::cpu {
 using kernel::Element;
 using kernel::Index;
 using kernel::Indices;
+using kernel::KernelShape;
 using kernel::LoopEmitter;
 using kernel::MemoryEmitter;
 using kernel::PanelEmitter;

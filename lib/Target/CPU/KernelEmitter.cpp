@@ -12,9 +12,31 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-LogicalResult KernelEmitter::emit(ModuleOp module, StringRef launchName, StringRef runName) {
-  if (failed(function.checkSizes()) || failed(analyze()))
+FailureOr<DictionaryAttr> KernelEmitter::decideShape(StringRef variant) {
+  FailureOr<Attribute> stated = kernel::statedShape(kernel, variant);
+  if (failed(stated) || failed(function.checkSizes()) || failed(analyze()))
     return failure();
+  KernelShape shape(kernel, variant, *stated);
+  shape.state("lanes", config.lanes);
+  chooseShape(shape);
+  return shape.finish();
+}
+
+/// The most rows of a register tile: code grows with their square, and no processor has registers for more.
+static constexpr int64_t kMostTileRows = 16;
+
+void KernelEmitter::chooseRegisterTile(KernelShape &shape) {
+  shape.choose("tile_rows", config.rows, {1, kMostTileRows});
+  shape.choose("tile_vectors", config.columnVectors, {1, kPanelWidth / config.lanes});
+}
+
+void KernelEmitter::chooseByteTile(KernelShape &shape, int64_t &rows) {
+  shape.state("instruction", nameOf(config.byteDot));
+  shape.choose("tile_rows", rows, {1, kMostTileRows});
+  shape.choose("tile_vectors", config.quantizedVectors, {1, kPanelWidth / config.lanes});
+}
+
+LogicalResult KernelEmitter::emit(ModuleOp module, StringRef launchName, StringRef runName) {
   // The body is emitted first: it says how much scratch the launch has to ask for.
   function.beginRun(module, runName);
   if (failed(run()))

@@ -19,22 +19,33 @@ class KernelEmitter : protected LoopEmitter {
 public:
   KernelEmitter(rt::KernelOp kernel, const TileConfig &config)
       : LoopEmitter(config.instructions(), kernel.getLoc()), config(config), kernel(kernel),
-        function(*this, kernel, config), memory(function), tensors(function) {}
+        function(*this, kernel, this->config), memory(function), tensors(function) {}
   virtual ~KernelEmitter() = default;
 
   /// Appends the functions `launchName` and `runName` to the module. Fails with a message at the op that the CPU target
   /// cannot compile.
   mlir::LogicalResult emit(mlir::ModuleOp module, llvm::StringRef launchName, llvm::StringRef runName);
+  /// Decides how the work is cut up for a variant, by what the IR states where it does. Emits nothing.
+  mlir::FailureOr<mlir::DictionaryAttr> decideShape(llvm::StringRef variant);
 
 protected:
   /// Finds what both functions depend on; emits nothing. Fails with a message.
   virtual mlir::LogicalResult analyze() { return mlir::success(); }
+  /// States the figures that the work is cut up by; `config` holds those of the processor's table.
+  virtual void chooseShape(KernelShape &shape) = 0;
+  /// Chooses the register tile of matmuls in f32.
+  void chooseRegisterTile(KernelShape &shape);
+  /// Chooses that of matmuls of bytes, whose rows are `rows`.
+  void chooseByteTile(KernelShape &shape, int64_t &rows);
   /// Emits the body, which computes the tiles [tileBegin, tileEnd). Fails with a message.
   virtual mlir::LogicalResult run() = 0;
   /// Emits the launch, which cuts the work into tiles.
   virtual void launch() = 0;
 
-  const TileConfig &config;
+  /// The most rows of a block that IR may state.
+  static constexpr int64_t kMostBlockRows = 1 << 16;
+
+  TileConfig config; ///< with the figures of the kernel's shape
   rt::KernelOp kernel;
   FunctionEmitter function;
   MemoryEmitter memory;

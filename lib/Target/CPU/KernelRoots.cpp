@@ -47,10 +47,9 @@ static LogicalResult checkLayouts(rt::KernelOp kernel) {
   return success();
 }
 
-LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, ModuleOp module, StringRef launchName,
-                         StringRef runName) {
+Emitter emitterOf(rt::KernelOp kernel, const TileConfig &config) {
   if (failed(checkLayouts(kernel)))
-    return failure();
+    return nullptr;
   Operation *root = nullptr, *second = nullptr;
   kernel.getBody().walk([&](KernelRootOpInterface op) {
     if (op.getKernelRoot() == KernelRoot::Rows)
@@ -59,13 +58,14 @@ LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, ModuleOp
       second = op;
     root = op;
   });
-  if (second)
-    return refuse(kernel, second,
-                  "a kernel holds one matmul, attention, cache, routing, layer of experts or search for candidates");
+  if (second) {
+    (void)refuse(kernel, second,
+                 "a kernel holds one matmul, attention, cache, routing, layer of experts or search for candidates");
+    return nullptr;
+  }
   const Root *found =
       llvm::find_if(roots(), [&](const Root &entry) { return root && root->getName().getTypeID() == entry.op; });
-  Emitter emitter = found == roots().end() ? makeRowsKernel(kernel, root, config) : found->make(kernel, root, config);
-  return emitter->emit(module, launchName, runName);
+  return found == roots().end() ? makeRowsKernel(kernel, root, config) : found->make(kernel, root, config);
 }
 
 } // namespace intarsia::cpu

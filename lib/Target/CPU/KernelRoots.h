@@ -29,10 +29,8 @@ Emitter makeCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const T
 /// A kernel of rows needs no root.
 Emitter makeRowsKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 
-/// Appends the functions `launchName` and `runName` of a kernel to the module. Fails with a message at the op that the
-/// CPU target cannot compile.
-mlir::LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, mlir::ModuleOp module,
-                               llvm::StringRef launchName, llvm::StringRef runName);
+/// Returns what emits a kernel; null after a message at the op that the CPU target cannot compile.
+Emitter emitterOf(rt::KernelOp kernel, const TileConfig &config);
 
 } // namespace intarsia::cpu
 

@@ -35,6 +35,7 @@ public:
 
 private:
   LogicalResult analyze() override;
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   void launch() override;
 
@@ -67,10 +68,16 @@ private:
   // Operands: rows at a fixed distance in memory or packed a block at a time, panels prepacked or packed one by one.
   std::optional<Storage> input, weight;
   bool packsInput = false, hasPanels = false;
+  int64_t maximalRows = 0; ///< of the left operand that stay in the private cache while the panels pass by
   Value packedInput, inputStride, packedPanels, sums;
   // The tile that is being emitted.
   Value rows, firstRow, endRow;
 
+  /// Returns the layout of a weight in panels; null if it has another one.
+  rt::PanelsAttr panels() {
+    auto argument = dyn_cast<BlockArgument>(root.getWeight());
+    return argument ? kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout") : rt::PanelsAttr();
+  }
   /// Elements of a packed panel.
   int64_t packedElements() const {
     return kPanelWidth * (quantized ? quantized->steps() * BlockPanels::stepDepth : depth);
@@ -80,7 +87,6 @@ private:
   /// Returns the depth as a divisor: rows without input features have none.
   int64_t rowDepth() const { return std::max<int64_t>(depth, 1); }
   int64_t sumsOfSlice() const { return config.rows * kPanelWidth; }
-  int64_t maximalRows() const;
 };
 } // namespace
 
@@ -121,17 +127,28 @@ Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig 
   return std::make_unique<LinearKernel>(kernel, linear, config);
 }
 
-/// Returns how many rows of the left operand stay in the private cache while the panels pass by. More than 16 register
-/// tiles of them cost 4 % at 512 and 1024 cubed and at MiniLM 8x128, for all that the weights then pass fewer times.
-int64_t LinearKernel::maximalRows() const {
-  int64_t rows = std::clamp<int64_t>(config.blockBytes / (rowDepth() * 4), 2 * config.rows, 16 * config.rows);
-  return rows / config.rows * config.rows;
+void LinearKernel::chooseShape(KernelShape &shape) {
+  shape.state("kernel", "linear");
+  chooseRegisterTile(shape);
+  // More than 16 register tiles cost 4 % at 512 and 1024 cubed and at MiniLM 8x128, for all that the weights then pass
+  // fewer times.
+  maximalRows = std::clamp<int64_t>(config.blockBytes / (rowDepth() * 4), 2 * config.rows, 16 * config.rows);
+  maximalRows = maximalRows / config.rows * config.rows;
+  shape.choose("block_rows", maximalRows, {config.rows, kMostBlockRows, config.rows});
+  bool bf16Dot = config.bf16Dot && hasPanels && weightType.getElementType().isBF16();
+  Type inputType = getElementTypeOrSelf(root.getInput());
+  std::optional<bool> density = tensors.densityOf(root.getInput());
+  packsInput = !density || !(inputType.isF32() || (bf16Dot && inputType.isBF16())) ||
+               (function.sizes.of(root.getInput()).size() > 2 && !*density);
+  shape.state("input", packsInput ? "packed by block" : "in place");
+  shape.state("weight", hasPanels ? "panels" : quantized ? "quantized panels, dequantized by tile" : "packed by tile");
+  shape.state("products", bf16Dot && !packsInput && inputType.isBF16() ? "vdpbf16ps" : "f32");
 }
 
 void LinearKernel::launch() {
   rows = function.product(linear.leading());
   // Row blocks as equal as whole register tiles allow.
-  Value blocks = max(ceilDiv(rows, constant(maximalRows())), constant(1));
+  Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
   Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(config.rows)), constant(config.rows));
   rowBlock = max(rowBlock, constant(config.rows));
   blocks = ceilDiv(rows, rowBlock);
@@ -155,6 +172,7 @@ LogicalResult LinearKernel::analyze() {
   if (ShapedType::isDynamic(features) || ShapedType::isDynamic(depth))
     return function.refuse(root, "its weight has dynamic sizes");
   quantized = weights.panelsOf(root.getWeight());
+  hasPanels = panels() && !quantized;
   if (failed(splitOutputs()) || failed(linear.findSections()))
     return failure();
   if (norm && linear.sections.front().slices.front() != root.getResult())
@@ -219,18 +237,11 @@ LogicalResult LinearKernel::splitOutputs() {
 LogicalResult LinearKernel::locateOperands() {
   input = tensors.view(root.getInput());
   unsigned inputRank = function.sizes.of(root.getInput()).size();
-  rt::PanelsAttr layout;
-  if (auto argument = dyn_cast<BlockArgument>(root.getWeight()))
-    layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
-  hasPanels = layout && !quantized;
-  bool bf16Dot = config.bf16Dot && hasPanels && weightType.getElementType().isBF16();
-  bool readable = input && (input->elementType.isF32() || (bf16Dot && input->elementType.isBF16()));
-  packsInput = !readable || (inputRank > 2 && !input->dense);
-  packedInput = packsInput ? function.scratch(maximalRows() * depth * 4) : Value();
+  packedInput = packsInput ? function.scratch(maximalRows * depth * 4) : Value();
   inputStride = packsInput || inputRank == 1 ? constant(depth) : input->strides[inputRank - 2];
 
   weight = tensors.view(root.getWeight());
-  if (!weight || (hasPanels && layout.getWidth() != kPanelWidth))
+  if (!weight || (hasPanels && panels().getWidth() != kPanelWidth))
     return function.refuse(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
   packedPanels = hasPanels ? Value() : function.scratch(packedElements() * linear.together() * 4);
 

@@ -21,6 +21,7 @@ public:
       : KernelEmitter(kernel, config), root(root) {}
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   void launch() override;
 
@@ -41,6 +42,13 @@ private:
 
 Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
   return std::make_unique<MatmulKernel>(kernel, cast<nn::MatmulOp>(root), config);
+}
+
+void MatmulKernel::chooseShape(KernelShape &shape) {
+  shape.state("kernel", "matmul");
+  chooseRegisterTile(shape);
+  shape.state("left", "in place");
+  shape.state("right", "packed by tile");
 }
 
 void MatmulKernel::launch() {

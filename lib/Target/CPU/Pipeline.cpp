@@ -37,6 +37,10 @@ void cpu::buildLowerToLlvm(OpPassManager &manager) {
 
 void cpu::buildEmission(OpPassManager &manager, const CpuVariant &variant) {
   manager.addPass(target::createTargetCpuEmitKernels({variant.spec}));
+  buildPreparation(manager, variant);
+}
+
+void cpu::buildPreparation(OpPassManager &manager, const CpuVariant &variant) {
   manager.addPass(target::createTargetExpandDivisions());
   if (!variant.fusedMultiplyAdd)
     manager.addPass(target::createTargetCpuSplitFusedMultiplyAdd());

@@ -17,6 +17,8 @@ void buildLowerToLlvm(mlir::OpPassManager &manager);
 
 /// Adds the passes that emit the kernels of a module as functions, for a variant.
 void buildEmission(mlir::OpPassManager &manager, const CpuVariant &variant);
+/// Adds those between emitted functions and buildLowerToLlvm().
+void buildPreparation(mlir::OpPassManager &manager, const CpuVariant &variant);
 
 } // namespace intarsia::cpu
 

@@ -59,6 +59,7 @@ public:
   }
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   void launch() override;
   void startTile() override;
@@ -99,6 +100,15 @@ private:
 
 Emitter makeQuantizedAttentionKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
   return std::make_unique<QuantizedAttentionKernel>(kernel, cast<nn::AttentionOp>(root), config);
+}
+
+void QuantizedAttentionKernel::chooseShape(KernelShape &shape) {
+  AttentionEmitter::chooseShape(shape);
+  shape.state("kernel", "quantized attention");
+  shape.state("instruction", nameOf(config.byteDot));
+  shape.state("tile_rows", tileRows());
+  shape.state("key", "quantized by the first tiles");
+  shape.state("value", "quantized by the first tiles");
 }
 
 void QuantizedAttentionKernel::launch() {

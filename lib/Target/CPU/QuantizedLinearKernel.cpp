@@ -37,6 +37,8 @@ constexpr int64_t kDecodeTileBytes = 32 << 10;
 /// Panels of a tile of many rows: as often are the activations of some steps read while they are in the second-level
 /// cache. 1 costs 6 % where there are more steps than are unpacked at a time.
 constexpr int64_t kPanelsOfTile = 4;
+/// The most steps that are unpacked at a time, and panels of a tile, that IR may state: scratch grows with both.
+constexpr int64_t kMostUnpackedSteps = 1 << 12, kMostPanels = 1 << 10;
 
 class QuantizedLinearKernel final : public KernelEmitter {
 public:
@@ -45,10 +47,10 @@ public:
 
 private:
   LogicalResult analyze() override;
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   void launch() override;
 
-  void chooseSizes();
   void countRows();
   LogicalResult quantizeRows(Value quantizing);
   void multiplyFew();
@@ -86,16 +88,25 @@ Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, Operation *root, const Ti
   return std::make_unique<QuantizedLinearKernel>(kernel, cast<nn::LinearOp>(root), config);
 }
 
-/// Computes the sizes by which both functions cut the work.
-void QuantizedLinearKernel::chooseSizes() {
-  int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0), tileRows = config.quantizedRows;
+void QuantizedLinearKernel::chooseShape(KernelShape &shape) {
+  int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0), &tileRows = config.quantizedRows;
+  shape.state("kernel", "quantized linear");
+  chooseByteTile(shape, tileRows);
   scaleSteps = quantizer.stepsOfScale(activations);
   panelCount = llvm::divideCeil(features, kRows) / linear.together();
   chunk = std::min(config.unpackedSteps, panels.steps());
+  int64_t together = std::max(panels.unitDepth / kStep, scaleSteps);
+  shape.choose("unpacked_steps", chunk, {together, kMostUnpackedSteps, together});
   maximalRows = std::max<int64_t>(config.quantizedBlockBytes / (chunk * recordBytes(panels)) / tileRows, 2) * tileRows;
+  shape.choose("block_rows", maximalRows, {tileRows, kMostBlockRows, tileRows});
+  panelsOfTile = std::max<int64_t>(kPanelsOfTile / linear.together(), 1);
+  shape.choose("block_panels", panelsOfTile, {1, kMostPanels});
+  shape.state("few_rows", kDecodePasses * config.decodeRows);
   decodePanels = std::clamp<int64_t>(kDecodeTileBytes / (linear.together() * panels.panelBytes()), 1,
                                      std::max<int64_t>(panelCount, 1));
-  panelsOfTile = std::max<int64_t>(kPanelsOfTile / linear.together(), 1);
+  shape.choose("few_rows_panels", decodePanels, {1, kMostPanels});
+  shape.state("input", "quantized by the first tiles");
+  shape.state("weight", "quantized panels, unpacked by tile");
   // Register tiles write whole ones.
   sumRows = maximalRows + tileRows;
   decodeSumRows = kDecodePasses * config.decodeRows;
@@ -141,10 +152,7 @@ LogicalResult QuantizedLinearKernel::analyze() {
   if (block > kStep && block % panels.unitDepth != 0)
     return function.refuse(root, "its input has a scale for each " + Twine(block) +
                                      " features, its weight is stored in pieces of " + Twine(panels.unitDepth));
-  if (failed(linear.findSections()))
-    return failure();
-  chooseSizes();
-  return success();
+  return linear.findSections();
 }
 
 LogicalResult QuantizedLinearKernel::run() {

@@ -36,6 +36,11 @@ public:
         lanes(config.lanes), padded(llvm::alignTo(experts, lanes)) {}
 
 private:
+  void chooseShape(KernelShape &shape) override {
+    shape.state("kernel", "route");
+    shape.choose("least_tokens", leastTokens, {1, kMostBlockRows});
+    shape.state("tiles_per_thread", kTilesPerThread);
+  }
   LogicalResult run() override;
   void launch() override;
 
@@ -48,6 +53,7 @@ private:
   LogitEmitter order{*this};
   nn::RouteOp root;
   int64_t experts, topK, lanes, padded;
+  int64_t leastTokens = kRoutedTokens; ///< of a tile
   /// Scratch of a token: logits as integers and as they are, up to `padded`, and the chosen ones.
   Value keys, logits, chosen;
   Value iota;
@@ -60,7 +66,7 @@ Emitter makeRouteKernel(rt::KernelOp kernel, Operation *root, const TileConfig &
 
 void RouteKernel::launch() {
   Value tokens = function.sizeOf(root.getLogits(), 0);
-  Value perTile = max(ceilDiv(tokens, mul(function.threads, constant(kTilesPerThread))), constant(kRoutedTokens));
+  Value perTile = max(ceilDiv(tokens, mul(function.threads, constant(kTilesPerThread))), constant(leastTokens));
   function.setSlot(kTokensPerTile, perTile);
   function.setSlot(ITX_PLAN_TILES, ceilDiv(tokens, perTile));
 }

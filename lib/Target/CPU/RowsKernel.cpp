@@ -37,6 +37,12 @@ private:
   };
 
   LogicalResult analyze() override { return findParts(); }
+  void chooseShape(KernelShape &shape) override {
+    shape.state("kernel", "rows");
+    shape.state("tile_elements", kElementsPerTile);
+    shape.state("tiles_per_thread", kTilesPerThread);
+    shape.state("parts", kernel::describe(parts, b.getContext()));
+  }
   LogicalResult run() override;
   void launch() override;
 

@@ -10,6 +10,11 @@
 
 namespace intarsia::cpu {
 
+llvm::StringRef nameOf(ByteDot dot) {
+  static constexpr llvm::StringLiteral names[] = {"multiply-add", "pmaddwd", "vpdpbusd", "sdot", "usdot"};
+  return names[int(dot)];
+}
+
 // bf16Dot: vdpbf16ps does twice the flops of f32 multiply-adds on Zen 5, half of them on Sapphire and Emerald Rapids
 // (measured, bench/peak): bf16 is widened there. blockBytes: the larger part of the private second-level cache (2 MB
 // from Sapphire Rapids on, 1 MB Zen 4 and 5, Skylake-X and Neoverse V, 256 KB the least of x86-64-v3's), the rest is

@@ -24,6 +24,8 @@ enum class ByteDot {
   Sdot,    ///< sdot of AArch64, whose factors are both signed
   Usdot,   ///< usdot of AArch64
 };
+/// Returns what the instructions are called in IR.
+llvm::StringRef nameOf(ByteDot dot);
 /// Returns true if one instruction multiplies any unsigned bytes by signed ones exactly.
 inline bool multipliesUnsigned(ByteDot dot) { return dot == ByteDot::Vnni || dot == ByteDot::Usdot; }
 /// Returns true if the instruction multiplies by four bytes of a vector, for all columns.

@@ -66,6 +66,7 @@ public:
 
 private:
   LogicalResult analyze() override;
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   void launch() override;
 
@@ -163,8 +164,20 @@ LogicalResult TokenLinearKernel::analyze() {
   groupSteps = block ? block / kStep : std::max<int64_t>(panels.steps(), 1);
   rowBytes = groups() * kGroupHead + panels.steps() * kStep * valueBytes();
   panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / linear.together();
-  maximalRows = std::max<int64_t>(config.quantizedBlockBytes / rowBytes / config.tokenRows, 2) * config.tokenRows;
   return success();
+}
+
+void TokenLinearKernel::chooseShape(KernelShape &shape) {
+  shape.state("kernel", "token linear");
+  chooseByteTile(shape, config.tokenRows);
+  maximalRows = std::max<int64_t>(config.quantizedBlockBytes / rowBytes / config.tokenRows, 2) * config.tokenRows;
+  if (quantizedResult)
+    maximalRows = kResultRows / config.tokenRows * config.tokenRows;
+  shape.choose("block_rows", maximalRows,
+               {config.tokenRows, quantizedResult ? kResultRows : kMostBlockRows, config.tokenRows});
+  shape.state("input", activations.getQuantized().getDefiningOp() ? "quantized by the first tiles"
+                                                                  : "copied by the first tiles");
+  shape.state("weight", "panels of bytes");
 }
 
 /// Finds the nn.quantize whose values and scales are results of the kernel.
@@ -191,10 +204,9 @@ LogicalResult TokenLinearKernel::findQuantizedResult() {
 
 void TokenLinearKernel::launch() {
   int64_t tileRows = config.tokenRows;
-  int64_t mostRows = quantizedResult ? kResultRows / tileRows * tileRows : maximalRows;
   rows = function.product(linear.leading());
   // Row blocks as equal as whole register tiles allow.
-  Value blocks = max(ceilDiv(rows, constant(mostRows)), constant(1));
+  Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
   if (quantizedResult) {
     // A tile's columns are given: two tiles for each thread need more blocks where few columns are.
     Value wanted = ceilDiv(mul(function.threads, constant(2)), constant(panelCount * kRows / kResultBlock));

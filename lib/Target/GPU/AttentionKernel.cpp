@@ -21,9 +21,16 @@ public:
       : MicrokernelEmitter(kernel, architecture), root(root) {}
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
+  StringRef microkernel() const {
+    return byWarpgroups ? "itx_attention_warpgroups" : byMatrices ? "itx_attention_matrix" : "itx_attention";
+  }
 
   nn::AttentionOp root;
+  Type element; ///< that is multiplied
+  bool byMatrices = false, byWarpgroups = false, areConverted = false;
+  int64_t rows = 0, keys = 0, threads = 0, bytes = 0; ///< of a block
 };
 
 AttentionShape shapeOf(nn::AttentionOp root) {
@@ -43,6 +50,32 @@ bool hasAttentionKernel(rt::KernelOp kernel, Operation *op, const Architecture &
          llvm::all_of(SmallVector<Value>{root.getQuery(), root.getKey(), root.getValue(), root.getMask()}, isReadable);
 }
 
+void AttentionKernel::chooseShape(KernelShape &stated) {
+  AttentionShape shape = shapeOf(root);
+  element = getElementTypeOrSelf(root.getQuery());
+  if (element.isF32())
+    element = root.getPrecision().value_or(element);
+  // Integers of 8 bits are permitted, and f16 has more.
+  if (element.isInteger(8))
+    element = b.getF16Type();
+  byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16());
+  areConverted = element != getElementTypeOrSelf(root.getKey());
+  byWarpgroups = byMatrices && !areConverted && architecture.matrixFamily == MatrixFamily::Wgmma;
+  rows = byWarpgroups ? shape.warpgroupRows() : byMatrices ? shape.matrixRows(architecture, 1) : shape.tileRows();
+  keys = byWarpgroups ? warpgroupKeys : byMatrices ? shape.matrixKeys(architecture, 1, areConverted) : shape.tileKeys();
+  threads = byMatrices ? (byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile) * architecture.warpSize : threadsOfTile;
+  bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(1)
+          : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1, areConverted)
+                       : shape.sharedBytesOfTile();
+  stated.state("kernel", "attention");
+  stated.state("microkernel", microkernel());
+  stated.state("products", TypeAttr::get(byMatrices ? element : b.getF32Type()));
+  stated.state("queries", rows);
+  stated.state("block_keys", keys);
+  stated.state("threads", threads);
+  stated.state("shared_bytes", bytes);
+}
+
 LogicalResult AttentionKernel::run() {
   SmallVector<Value> operands = {root.getQuery(), root.getKey(), root.getValue()};
   for (Value operand : operands)
@@ -52,23 +85,6 @@ LogicalResult AttentionKernel::run() {
     return failure();
   AttentionShape shape = shapeOf(root);
   ArrayRef<AffineExpr> query = function.sizes.of(root.getQuery()), key = function.sizes.of(root.getKey());
-  Type element = getElementTypeOrSelf(root.getQuery());
-  if (element.isF32())
-    element = root.getPrecision().value_or(element);
-  // Integers of 8 bits are permitted, and f16 has more.
-  if (element.isInteger(8))
-    element = b.getF16Type();
-  bool byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16());
-  bool areConverted = element != getElementTypeOrSelf(root.getKey());
-  bool byWarpgroups = byMatrices && !areConverted && architecture.matrixFamily == MatrixFamily::Wgmma;
-  int64_t rows = byWarpgroups ? shape.warpgroupRows()
-                 : byMatrices ? shape.matrixRows(architecture, 1)
-                              : shape.tileRows();
-  int64_t threads =
-      byMatrices ? (byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile) * architecture.warpSize : threadsOfTile;
-  int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(1)
-                  : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1, areConverted)
-                               : shape.sharedBytesOfTile();
   function.beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
   Value shared = function.sharedMemory(number(bytes));
   for (Value operand : operands)
@@ -95,25 +111,21 @@ LogicalResult AttentionKernel::run() {
   pushFloat(root.getScale().convertToDouble());
   if (byWarpgroups) {
     push(warpsOfWarpgroups);
-    push(warpgroupKeys);
+    push(keys);
     push(kindOf(element));
     push(1);
-    push(shared);
-    call("itx_attention_warpgroups", /*leastBlocks=*/1);
   } else if (byMatrices) {
     push(shape.rowBlocks(architecture, 1));
-    push(shape.matrixKeys(architecture, 1, areConverted));
+    push(keys);
     push(kindOf(element));
     push(1);
     push(shape.keepsQueries(architecture, 1, areConverted));
-    push(shared);
-    call("itx_attention_matrix");
   } else {
     push(rows);
-    push(shape.tileKeys());
-    push(shared);
-    call("itx_attention");
+    push(keys);
   }
+  push(shared);
+  call(microkernel(), /*leastBlocks=*/byWarpgroups ? 1 : 2);
   function.endLaunch();
   return success();
 }

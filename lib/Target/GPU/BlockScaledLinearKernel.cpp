@@ -45,6 +45,7 @@ public:
 private:
   using Unit = PanelTiles::Unit;
 
+  StringRef name() const override { return "block-scaled linear"; }
   MatrixTiles tilesFor(TileSize size) const override;
 
   // From memory to a stage.

@@ -22,6 +22,11 @@ public:
       : MicrokernelEmitter(kernel, architecture), root(root), format(root.getFormat()) {}
 
 private:
+  void chooseShape(KernelShape &shape) override {
+    shape.state("kernel", "cache append");
+    shape.state("microkernel", microkernel());
+    shape.state("threads", threadsOfBlock);
+  }
   LogicalResult run() override;
   LogicalResult pushCaches();
   StringRef microkernel();

@@ -13,6 +13,10 @@ using namespace mlir;
 namespace intarsia::gpu {
 
 namespace {
+/// Blocks of a decode for each multiprocessor, of four warps each: 16 warps hide the latency of memory, and registers
+/// of a block with the most rows suffice for two.
+constexpr int64_t blocksOfMultiprocessor = 4, threadsOfDecode = 128;
+
 /// Few tokens are split over the GPU by their keys, and what the parts give is added up by a second launch; many are
 /// computed in tiles, by matrix instructions where that is as exact as f32 or rounding is permitted. Which of both a
 /// call is, blocks see from its sizes: the other launches end at once.
@@ -26,23 +30,30 @@ public:
               cast<RankedTensorType>(root.getResult().getType()).getDimSize(2)) {}
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   LogicalResult emitDecode(AffineExpr partials);
   LogicalResult emitTiles();
-  LogicalResult emitMatrixTiles(int64_t kind, int64_t parts);
   std::optional<std::pair<int64_t, int64_t>> matrixKindAndParts();
   bool multipliesByWarpgroups(int64_t kind);
   LogicalResult pushCall();
   LogicalResult pushCache(OperandRange operands, nn::CacheFormatAttr format);
 
+  StringRef microkernel() const {
+    return byWarpgroups ? "itx_cached_attention_warpgroups"
+           : matrices   ? "itx_cached_attention_matrix_tiles"
+                        : "itx_cached_attention_tiles";
+  }
+
   nn::CachedAttentionOp root;
   int64_t keyHeads, group;
   AttentionShape shape;
+  int64_t decodeBlocks = blocksOfMultiprocessor * architecture.multiprocessors;
+  // Of many tokens.
+  std::optional<std::pair<int64_t, int64_t>> matrices; ///< what matrix instructions multiply, if they do
+  bool byWarpgroups = false, areConverted = false;
+  int64_t rows = 0, keys = 0, threads = 0, bytes = 0; ///< of a block
 };
-
-/// Blocks of a decode for each multiprocessor, of four warps each: 16 warps hide the latency of memory, and registers
-/// of a block with the most rows suffice for two.
-constexpr int64_t blocksOfMultiprocessor = 4, threadsOfDecode = 128;
 } // namespace
 
 Emitter makeCachedAttentionKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
@@ -69,17 +80,46 @@ bool hasCachedAttentionKernel(rt::KernelOp kernel, Operation *op, const Architec
          MicrokernelEmitter::yieldsOnly(kernel, root);
 }
 
+void CachedAttentionKernel::chooseShape(KernelShape &stated) {
+  matrices = matrixKindAndParts();
+  if (matrices) {
+    auto [kind, parts] = *matrices;
+    auto isMultiplied = [&](Type element) { return kind == ElementKind::F16 ? element.isF16() : element.isBF16(); };
+    areConverted = !isMultiplied(root.getKeyFormat().getElement()) || !isMultiplied(root.getValueFormat().getElement());
+    byWarpgroups = multipliesByWarpgroups(kind);
+    rows = byWarpgroups ? shape.warpgroupRows() : shape.matrixRows(architecture, parts);
+    keys = byWarpgroups ? warpgroupKeys : shape.matrixKeys(architecture, parts, areConverted);
+    threads = (byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile) * architecture.warpSize;
+    bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(parts)
+                         : shape.sharedBytesOfMatrices(architecture, parts, areConverted);
+  } else {
+    rows = shape.tileRows();
+    keys = shape.tileKeys();
+    threads = threadsOfTile;
+    bytes = shape.sharedBytesOfTile();
+  }
+  stated.state("kernel", "cached attention");
+  stated.part("decode", [&](KernelShape &part) {
+    part.state("rows", shape.decodeRows(group, architecture.warpSize));
+    part.state("lanes", shape.lanesOfTeam(architecture.warpSize));
+    part.choose("blocks", decodeBlocks, {1, 1 << 16});
+    part.state("threads", threadsOfDecode);
+  });
+  stated.part("tiles", [&](KernelShape &part) {
+    part.state("microkernel", microkernel());
+    part.state("queries", rows);
+    part.state("block_keys", keys);
+    part.state("threads", threads);
+    part.state("shared_bytes", bytes);
+  });
+}
+
 LogicalResult CachedAttentionKernel::run() {
-  int64_t rows = shape.decodeRows(group, architecture.warpSize);
-  int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
-  AffineExpr partials = function.reserve(number(blocks * rows * (shape.valueFeatures + 2) * 4));
+  int64_t rowsOfDecode = shape.decodeRows(group, architecture.warpSize);
+  AffineExpr partials = function.reserve(number(decodeBlocks * rowsOfDecode * (shape.valueFeatures + 2) * 4));
   if (failed(prepare(root.getQuery())) || (root.getRows() && failed(prepare(root.getRows()))))
     return failure();
-  if (failed(emitDecode(partials)))
-    return failure();
-  if (auto matrices = matrixKindAndParts())
-    return emitMatrixTiles(matrices->first, matrices->second);
-  return emitTiles();
+  return failed(emitDecode(partials)) ? failure() : emitTiles();
 }
 
 /// Returns the kind of elements that matrix instructions multiply, and how many summands of it a query has; nothing if
@@ -109,37 +149,6 @@ bool CachedAttentionKernel::multipliesByWarpgroups(int64_t kind) {
   };
   return architecture.matrixFamily == MatrixFamily::Wgmma && isCopied(root.getKeyFormat()) &&
          isCopied(root.getValueFormat());
-}
-
-LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts) {
-  auto isMultiplied = [&](Type element) { return kind == ElementKind::F16 ? element.isF16() : element.isBF16(); };
-  bool areConverted =
-      !isMultiplied(root.getKeyFormat().getElement()) || !isMultiplied(root.getValueFormat().getElement());
-  bool byWarpgroups = multipliesByWarpgroups(kind);
-  int64_t rows = byWarpgroups ? shape.warpgroupRows() : shape.matrixRows(architecture, parts),
-          headsOfTile = std::min(group, rows);
-  AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
-  int64_t warps = byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile;
-  int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(parts)
-                               : shape.sharedBytesOfMatrices(architecture, parts, areConverted);
-  function.beginLaunch(warps * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = function.sharedMemory(number(bytes));
-  if (failed(pushCall()))
-    return failure();
-  push(headsOfTile);
-  push(byWarpgroups ? warps : shape.rowBlocks(architecture, parts));
-  push(byWarpgroups ? warpgroupKeys : shape.matrixKeys(architecture, parts, areConverted));
-  push(kind);
-  push(parts);
-  if (!byWarpgroups)
-    push(shape.keepsQueries(architecture, parts, areConverted));
-  push(shared);
-  if (byWarpgroups)
-    call("itx_cached_attention_warpgroups", /*leastBlocks=*/1);
-  else
-    call("itx_cached_attention_matrix_tiles");
-  function.endLaunch();
-  return success();
 }
 
 LogicalResult CachedAttentionKernel::pushCache(OperandRange operands, nn::CacheFormatAttr format) {
@@ -212,8 +221,7 @@ LogicalResult CachedAttentionKernel::pushCall() {
 
 LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   int64_t rows = shape.decodeRows(group, architecture.warpSize), warps = threadsOfDecode / architecture.warpSize;
-  int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
-  AffineExpr grid = number(blocks);
+  AffineExpr grid = number(decodeBlocks);
   function.beginLaunch(threadsOfDecode, grid);
   Value shared = function.sharedMemory(number(warps * rows * (shape.valueFeatures + 2) * 4));
   if (failed(pushCall()))
@@ -222,7 +230,7 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   push(shape.lanesOfTeam(architecture.warpSize));
   push(shape.chunks(architecture.warpSize));
   push(warps);
-  push(blocks);
+  push(decodeBlocks);
   push(shared);
   pushScratch(partials);
   call("itx_cached_attention_decode");
@@ -233,7 +241,7 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
     return failure();
   push(rows);
   push(warps);
-  push(blocks);
+  push(decodeBlocks);
   pushScratch(partials);
   call("itx_cached_attention_combine");
   function.endLaunch();
@@ -241,17 +249,27 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
 }
 
 LogicalResult CachedAttentionKernel::emitTiles() {
-  int64_t tileRows = shape.tileRows(), headsOfTile = std::min(group, tileRows);
-  AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(tileRows / headsOfTile);
-  function.beginLaunch(threadsOfTile, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = function.sharedMemory(number(shape.sharedBytesOfTile()));
+  int64_t headsOfTile = std::min(group, rows);
+  AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
+  function.beginLaunch(threads, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
+  Value shared = function.sharedMemory(number(bytes));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
-  push(tileRows);
-  push(shape.tileKeys());
+  if (!matrices) {
+    push(rows);
+    push(keys);
+  } else {
+    auto [kind, parts] = *matrices;
+    push(byWarpgroups ? warpsOfWarpgroups : shape.rowBlocks(architecture, parts));
+    push(keys);
+    push(kind);
+    push(parts);
+    if (!byWarpgroups)
+      push(shape.keepsQueries(architecture, parts, areConverted));
+  }
   push(shared);
-  call("itx_cached_attention_tiles");
+  call(microkernel(), /*leastBlocks=*/byWarpgroups ? 1 : 2);
   function.endLaunch();
   return success();
 }

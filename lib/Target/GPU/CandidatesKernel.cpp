@@ -20,6 +20,11 @@ public:
       : MicrokernelEmitter(kernel, architecture), root(root) {}
 
 private:
+  void chooseShape(KernelShape &shape) override {
+    shape.state("kernel", "candidates");
+    shape.state("threads", candidates::threadsOfBlock);
+    shape.state("columns", candidates::columnsOfPart);
+  }
   LogicalResult run() override;
   /// Begins a launch of so many blocks, and pushes what both microkernels take.
   LogicalResult begin(AffineExpr blocks, AffineExpr lists, AffineExpr sums);

@@ -18,6 +18,9 @@ namespace intarsia::gpu {
 mlir::FailureOr<mlir::gpu::GPUModuleOp> emitKernels(llvm::ArrayRef<target::NumberedKernel> kernels,
                                                     const Architecture &architecture, mlir::ModuleOp into);
 
+/// Writes the shapes of kernels for an architecture into IR.
+mlir::LogicalResult chooseShapes(llvm::ArrayRef<target::NumberedKernel> kernels, const Architecture &architecture);
+
 /// Remarks on each kernel that has no emitter of its own, with the architectures on which that is so.
 void remarkOnLoops(llvm::ArrayRef<target::NumberedKernel> kernels, llvm::ArrayRef<const Architecture *> architectures);
 /// Remarks on each kernel of 8-bit floats that architectures without instructions for them multiply as f16.

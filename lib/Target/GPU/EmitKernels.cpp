@@ -145,31 +145,33 @@ static std::string whyLoops(rt::KernelOp kernel, const Architecture &architectur
   return root->isTaken(kernel, op, architecture) ? "" : root->whyNot.str();
 }
 
-/// Emits the functions of a linear, for the numbers of rows that it may have.
-static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture,
-                                mlir::gpu::GPUModuleOp module, StringRef name) {
+/// Returns emitters of a linear, for the numbers of rows that it may have.
+static std::vector<Emitter> emittersOf(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture) {
+  std::vector<Emitter> emitters;
   std::optional<QuantizedRows> quantized = QuantizedRows::of(kernel, linear, architecture);
   const QuantizedRows *input = quantized ? &*quantized : nullptr;
-  if (input && failed(makeQuantizeRowsKernel(kernel, *input, architecture)->emit(module, name)))
-    return failure();
+  if (input)
+    emitters.push_back(makeQuantizeRowsKernel(kernel, *input, architecture));
   // The number of rows may be known only when the kernel is launched: there are functions for few and for many.
   std::optional<int64_t> rows = knownRows(linear);
   bool areFew = rows && *rows <= mostOfFewRows;
   bool hasFewRows = multipliesFewRows(kernel, linear) && (!rows || areFew);
-  if (hasFewRows && failed(makeFewRowsLinearKernel(kernel, linear, architecture, input)->emit(module, name)))
-    return failure();
+  if (hasFewRows)
+    emitters.push_back(makeFewRowsLinearKernel(kernel, linear, architecture, input));
   if (hasFewRows && areFew)
-    return success();
+    return emitters;
   RowRange tiled;
   tiled.above = hasFewRows ? mostOfFewRows : 0;
   if (input && input->values == QuantizedRows::Values::Integers) {
     const MatrixInstruction *integers = findMatrixInstruction(architecture, MatrixElement::I8);
-    return makeIntegerLinearKernel(kernel, linear, architecture, *integers, tiled, *input)->emit(module, name);
+    emitters.push_back(makeIntegerLinearKernel(kernel, linear, architecture, *integers, tiled, *input));
+    return emitters;
   }
   if (input && input->values == QuantizedRows::Values::E2M1) {
     const MatrixInstruction *blocks =
         findMatrixInstruction(architecture, input->hasRowScales ? MatrixElement::NVFP4 : MatrixElement::MXFP4);
-    return makeBlockScaledLinearKernel(kernel, linear, architecture, *blocks, tiled, *input)->emit(module, name);
+    emitters.push_back(makeBlockScaledLinearKernel(kernel, linear, architecture, *blocks, tiled, *input));
+    return emitters;
   }
   Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
   if (input)
@@ -181,26 +183,75 @@ static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const 
     // Reading weights takes the time of so few rows: floats of 8 bits may as well be multiplied as f16.
     const MatrixInstruction *ofWarp =
         findWarpInstruction(architecture, multipliesFloats8(instruction) ? MatrixElement::F16 : instruction.element);
-    if (failed(makeMatrixLinearKernel(kernel, linear, architecture, *ofWarp, {tiled.above, leastTileRows}, input)
-                   ->emit(module, name)))
-      return failure();
+    emitters.push_back(
+        makeMatrixLinearKernel(kernel, linear, architecture, *ofWarp, {tiled.above, leastTileRows}, input));
     tiled.above = leastTileRows;
   }
-  if (TensorCopies copies = tensorCopiesOf(kernel, linear, architecture); copies.arePossible)
-    return makeTensorCopyLinearKernel(kernel, linear, architecture, instruction, copies, tiled)->emit(module, name);
-  return makeMatrixLinearKernel(kernel, linear, architecture, instruction, tiled, input)->emit(module, name);
+  TensorCopies copies = tensorCopiesOf(kernel, linear, architecture);
+  emitters.push_back(copies.arePossible
+                         ? makeTensorCopyLinearKernel(kernel, linear, architecture, instruction, copies, tiled)
+                         : makeMatrixLinearKernel(kernel, linear, architecture, instruction, tiled, input));
+  return emitters;
 }
 
-LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
-                         StringRef name) {
+/// Returns the emitters of a kernel's functions, in the order of their launches; none if it runs as plain loops.
+static std::vector<Emitter> emittersOf(rt::KernelOp kernel, const Architecture &architecture) {
+  std::vector<Emitter> emitters;
   if (!whyLoops(kernel, architecture).empty())
-    return emitGeneralKernel(kernel, architecture, module, name);
+    return emitters;
   Operation *root = rootOf(kernel);
-  if (!root)
-    return makeRowsKernel(kernel, architecture)->emit(module, name);
-  if (auto linear = dyn_cast<nn::LinearOp>(root))
-    return emitLinear(kernel, linear, architecture, module, name);
-  return findRoot(root)->make(kernel, root, architecture)->emit(module, name);
+  if (auto linear = dyn_cast_if_present<nn::LinearOp>(root))
+    return emittersOf(kernel, linear, architecture);
+  emitters.push_back(root ? findRoot(root)->make(kernel, root, architecture) : makeRowsKernel(kernel, architecture));
+  return emitters;
+}
+
+/// Decides the shape of a kernel, by what IR states where it does: one for each of its emitters.
+static FailureOr<ArrayAttr> decideShapes(rt::KernelOp kernel, const Architecture &architecture,
+                                         ArrayRef<Emitter> emitters) {
+  size_t count = std::max<size_t>(emitters.size(), 1);
+  FailureOr<Attribute> all = kernel::statedShape(kernel, architecture.name);
+  if (failed(all))
+    return failure();
+  auto stated = dyn_cast_if_present<ArrayAttr>(*all);
+  if (*all && (!stated || stated.size() != count))
+    return kernel.emitOpError() << kernel::shapesAttribute << " of " << architecture.name << " states " << *all
+                                << ", must be an array of " << count << " shapes, one for each kind of launch";
+  SmallVector<Attribute> shapes;
+  for (size_t i = 0; i != count; ++i) {
+    KernelShape shape(kernel, architecture.name, stated ? stated[i] : Attribute());
+    if (emitters.empty()) {
+      shape.state("kernel", "loops");
+      shape.state("why", whyLoops(kernel, architecture));
+    } else if (failed(emitters[i]->decideShape(shape))) {
+      return failure();
+    }
+    FailureOr<DictionaryAttr> described = shape.finish();
+    if (failed(described))
+      return failure();
+    shapes.push_back(*described);
+  }
+  return ArrayAttr::get(kernel.getContext(), shapes);
+}
+
+static LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
+                                StringRef name) {
+  std::vector<Emitter> emitters = emittersOf(kernel, architecture);
+  if (failed(decideShapes(kernel, architecture, emitters)))
+    return failure();
+  if (emitters.empty())
+    return emitGeneralKernel(kernel, architecture, module, name);
+  return success(llvm::all_of(emitters, [&](Emitter &emitter) { return succeeded(emitter->emit(module, name)); }));
+}
+
+LogicalResult chooseShapes(ArrayRef<target::NumberedKernel> kernels, const Architecture &architecture) {
+  for (auto [index, kernel] : kernels) {
+    FailureOr<ArrayAttr> shapes = decideShapes(kernel, architecture, emittersOf(kernel, architecture));
+    if (failed(shapes))
+      return failure();
+    kernel::setShape(kernel, architecture.name, *shapes);
+  }
+  return success();
 }
 
 /// Remarks on a linear that tensor copies would read, if its rows had other lengths.

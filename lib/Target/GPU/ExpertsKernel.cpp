@@ -46,8 +46,8 @@ private:
     Value expert, firstRow, endRow, firstColumn;
   };
 
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
-  void chooseTiles();
   void reserveScratch();
   /// Emits a function in which a warp does something for each expert.
   LogicalResult emitForExperts(function_ref<LogicalResult(Value expert)> body);
@@ -119,7 +119,6 @@ bool hasExpertsKernel(rt::KernelOp kernel, Operation *op, const Architecture &) 
 }
 
 LogicalResult ExpertsKernel::run() {
-  chooseTiles();
   reserveScratch();
   AffineExpr isMany = number(1) - isFew;
   return success(succeeded(emitCount()) && succeeded(emitSort()) && succeeded(emitGateUp(few, isFew)) &&
@@ -127,7 +126,7 @@ LogicalResult ExpertsKernel::run() {
                  succeeded(emitDown(many, isMany)) && succeeded(emitCombine()));
 }
 
-void ExpertsKernel::chooseTiles() {
+void ExpertsKernel::chooseShape(KernelShape &shape) {
   // As for linears, of four warps. Tiles of few rows have the rows of a fragment.
   int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
   few = {16, 64, 16, 16, /*chunks=*/4, stages};
@@ -143,6 +142,11 @@ void ExpertsKernel::chooseTiles() {
   }
   pairs = function.productExpression(function.sizes.of(root.getIndices()));
   isFew = isAtMost(pairs, fewRowsOfExpert * experts);
+  shape.state("kernel", "experts");
+  shape.state("instruction", nameOf(instruction));
+  shape.state("few_rows", fewRowsOfExpert);
+  shape.part("few", [&](KernelShape &part) { matrices.chooseTiles(part, few); });
+  shape.part("many", [&](KernelShape &part) { matrices.chooseTiles(part, many); });
 }
 
 void ExpertsKernel::reserveScratch() {

@@ -42,8 +42,9 @@ public:
   }
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
-  LogicalResult emitFunction(int64_t rows, AffineExpr isUsed);
+  LogicalResult emitFunction(int64_t rows, int64_t threads, AffineExpr isUsed);
   int64_t threadsFor(int64_t rows);
   /// Adds up this warp's part of the depth, of all features of the block. Stores the sums of each row.
   LogicalResult multiplyFloats(ArrayRef<Value> rows, Value partial);
@@ -60,7 +61,8 @@ private:
   nn::LinearOp root;
   LinearResults linear{function, tensors, root};
   PanelEmitter weights{function};
-  std::optional<QuantizedRows> quantized; ///< the input, if it is
+  std::optional<QuantizedRows> quantized;     ///< the input, if it is
+  int64_t threadsOfOne = 0, threadsOfFew = 0; ///< of a block, for one row and for a few
   Value firstFeature;
 };
 } // namespace
@@ -131,11 +133,26 @@ Value FewRowsLinearKernel::blockInput(Value stored, Value row, Value k, int64_t 
   return make<arith::MulFOp>(elements, splat(scale, width));
 }
 
+void FewRowsLinearKernel::chooseShape(KernelShape &shape) {
+  shape.state("kernel", "few rows linear");
+  threadsOfOne = threadsFor(1);
+  threadsOfFew = threadsFor(rowsAtATime);
+  // Warps share the depth of panels; of floats they share the features of a block.
+  int64_t most = weights.panelsOf(root.getWeight()) ? mostThreads : leastThreads;
+  shape.choose("threads_one_row", threadsOfOne, {leastThreads, most, leastThreads});
+  shape.choose("threads", threadsOfFew, {leastThreads, most, leastThreads});
+  shape.state("rows", rowsAtATime);
+  shape.state("features", blockFeatures);
+  shape.state("products", "f32");
+}
+
 LogicalResult FewRowsLinearKernel::run() {
   AffineExpr rows = linear.rowsOfLinear(), isOne = isAtMost(rows, 1), isFew = isAtMost(rows, mostOfFewRows);
   if (auto known = dyn_cast<AffineConstantExpr>(rows))
-    return emitFunction(known.getValue() == 1 ? 1 : rowsAtATime, number(1));
-  return failed(emitFunction(1, isOne)) ? failure() : emitFunction(rowsAtATime, isFew - isOne);
+    return known.getValue() == 1 ? emitFunction(1, threadsOfOne, number(1))
+                                 : emitFunction(rowsAtATime, threadsOfFew, number(1));
+  return failed(emitFunction(1, threadsOfOne, isOne)) ? failure()
+                                                      : emitFunction(rowsAtATime, threadsOfFew, isFew - isOne);
 }
 
 /// Returns the threads of a block. Warps share the depth of panels, and reading these takes the time: as long as all
@@ -154,9 +171,8 @@ int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
   return threads;
 }
 
-LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isUsed) {
+LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, int64_t threads, AffineExpr isUsed) {
   static_assert(mostOfFewRows == rowsAtATime);
-  int64_t threads = threadsFor(rowCount);
   function.beginLaunch(threads, number(llvm::divideCeil(linear.features(), blockFeatures)) * isUsed);
   firstFeature = mul(function.block, constant(blockFeatures));
   std::optional<BlockPanels> panels = weights.panelsOf(root.getWeight());

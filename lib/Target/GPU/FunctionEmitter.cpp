@@ -38,12 +38,19 @@ KernelEmitter::KernelEmitter(rt::KernelOp kernel, const Architecture &architectu
       architecture(architecture), kernel(kernel), function(*this, kernel, architecture), memory(function),
       tensors(function) {}
 
-LogicalResult KernelEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefix) {
-  function.enter(into, prefix);
-  return failed(function.checkSizes()) ? failure() : run();
+LogicalResult KernelEmitter::decideShape(kernel::KernelShape &shape) {
+  if (failed(function.checkSizes()))
+    return failure();
+  chooseShape(shape);
+  return success();
 }
 
-Attribute FunctionEmitter::attributeOf(ArrayRef<TensorMapShape> tensorMaps) {
+LogicalResult KernelEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefix) {
+  function.enter(into, prefix);
+  return run();
+}
+
+Attribute FunctionEmitter::describe(ArrayRef<TensorMapShape> tensorMaps) {
   SmallVector<Attribute> all;
   for (const TensorMapShape &map : tensorMaps) {
     NamedAttrList facts;
@@ -76,7 +83,7 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   operation->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   operation.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
   if (!tensorMaps.empty())
-    operation->setAttr(tensorMapsAttribute, attributeOf(tensorMaps));
+    operation->setAttr(tensorMapsAttribute, describe(tensorMaps));
   b.setInsertionPointToEnd(&operation.getBody().front());
   auto end = make<mlir::gpu::ReturnOp>();
   beginFunction(end);

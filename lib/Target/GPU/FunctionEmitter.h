@@ -9,6 +9,7 @@
 #ifndef INTARSIA_LIB_TARGET_GPU_FUNCTIONEMITTER_H
 #define INTARSIA_LIB_TARGET_GPU_FUNCTIONEMITTER_H
 
+#include "lib/Kernel/KernelShape.h"
 #include "lib/Kernel/RowEmitter.h"
 #include "lib/Target/GPU/Architecture.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -18,6 +19,7 @@ namespace intarsia::gpu {
 using kernel::Element;
 using kernel::Index;
 using kernel::Indices;
+using kernel::KernelShape;
 using kernel::LoopEmitter;
 using kernel::MemoryEmitter;
 using kernel::PanelEmitter;
@@ -114,6 +116,8 @@ public:
   mlir::AffineExpr reserve(mlir::AffineExpr bytes);
   /// Says how much scratch the function uses, for functions that divide it up themselves.
   void setLaunchScratch(mlir::AffineExpr bytes) { scratchBytes = bytes; }
+  /// Returns integers as an attribute.
+  mlir::Attribute attributeOf(llvm::ArrayRef<int64_t> values) { return b.getI64ArrayAttr(values); }
   /// Calls a function that the module does not have: a microkernel.
   void callFunction(llvm::StringRef callee, llvm::ArrayRef<mlir::Value> arguments);
 
@@ -132,7 +136,7 @@ private:
     return kernel.getNumArguments() + kernel.getResultTypes().size() + unsigned(kernel.getSizes().size());
   }
   mlir::Value exchanged(mlir::Value value, int64_t distance);
-  mlir::Attribute attributeOf(llvm::ArrayRef<TensorMapShape> tensorMaps);
+  mlir::Attribute describe(llvm::ArrayRef<TensorMapShape> tensorMaps);
 
   mlir::gpu::GPUModuleOp module;
   std::string name;

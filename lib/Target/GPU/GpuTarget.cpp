@@ -45,10 +45,18 @@ public:
     return Error::success();
   }
 
-  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
-                                                ArrayRef<target::NumberedKernel> kernels) override {
+  mlir::LogicalResult chooseShapes(ArrayRef<target::NumberedKernel> kernels) override {
+    return mlir::success(
+        all_of(architectures, [&](const Architecture *each) { return succeeded(gpu::chooseShapes(kernels, *each)); }));
+  }
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                                                target::EmitStep step) override {
     mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(module.getLoc()));
-    if (failed(gpu::emitKernels(kernels, *architectures.front(), *functions)))
+    mlir::PassManager lowering(module.getContext());
+    buildGpuLowering(lowering, *architectures.front());
+    bool isLowered = step == target::EmitStep::Llvm;
+    if (failed(gpu::emitKernels(kernels, *architectures.front(), *functions)) ||
+        (isLowered && failed(lowering.run(*functions))))
       return nullptr;
     return functions;
   }

@@ -49,6 +49,7 @@ public:
 private:
   using Unit = PanelTiles::Unit;
 
+  StringRef name() const override { return "integer linear"; }
   MatrixTiles tilesFor(TileSize size) const override;
 
   // From memory to a stage.

@@ -18,11 +18,15 @@ class KernelEmitter : protected LoopEmitter {
 public:
   KernelEmitter(rt::KernelOp kernel, const Architecture &architecture);
   virtual ~KernelEmitter() = default;
+  /// Decides how the work is cut up, by what the shape's IR states where it does. Emits nothing; comes before emit().
+  mlir::LogicalResult decideShape(KernelShape &shape);
   /// Appends the functions of the kernel to the module, named by `name` and a number that is not in use. Fails with a
   /// message at the op that the target cannot compile.
   mlir::LogicalResult emit(mlir::gpu::GPUModuleOp module, llvm::StringRef name);
 
 protected:
+  /// States the figures that the work is cut up by.
+  virtual void chooseShape(KernelShape &shape) = 0;
   /// Emits all functions of the kernel by beginLaunch() and endLaunch().
   virtual mlir::LogicalResult run() = 0;
 

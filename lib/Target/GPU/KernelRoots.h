@@ -12,10 +12,6 @@
 
 namespace intarsia::gpu {
 
-/// Emits the functions of a kernel into a module of one architecture.
-mlir::LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
-                               llvm::StringRef name);
-
 using Emitter = std::unique_ptr<KernelEmitter>;
 // The kinds of kernels, each in a file <Root>Kernel.cpp.
 Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);

@@ -23,6 +23,7 @@ public:
       : KernelEmitter(kernel, architecture), root(root), instruction(instruction) {}
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   Factor factorOf(Value matrix, bool isTransposed, Value rows, ArrayRef<Value> batch);
   LogicalResult storeResults(ArrayRef<Value> batch, Value row, Value column, int64_t width, const SumsFn &read);
@@ -30,6 +31,7 @@ private:
   nn::MatmulOp root;
   const MatrixInstruction &instruction;
   MatrixEmitter matrices{function, tensors, instruction};
+  MatrixTiles tiles{};
 };
 } // namespace
 
@@ -56,12 +58,18 @@ bool hasMatmulKernel(rt::KernelOp kernel, Operation *root, const Architecture &)
          });
 }
 
-LogicalResult MatmulKernel::run() {
+void MatmulKernel::chooseShape(KernelShape &shape) {
   // As for small linears: a batch has tiles enough.
   int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
-  MatrixTiles tiles = {64, 64, 32, 32, /*chunks=*/4, stages};
+  tiles = {64, 64, 32, 32, /*chunks=*/4, stages};
   if (matrices.isWarpgroup())
     tiles = {64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
+  shape.state("kernel", "matmul");
+  shape.state("instruction", nameOf(instruction));
+  matrices.chooseTiles(shape, tiles);
+}
+
+LogicalResult MatmulKernel::run() {
   ArrayRef<AffineExpr> extents = function.sizes.of(root.getResult()), left = function.sizes.of(root.getLhs());
   AffineExpr rowTiles = extents[extents.size() - 2].ceilDiv(tiles.rows);
   AffineExpr columnTiles = extents.back().ceilDiv(tiles.columns);

@@ -76,6 +76,16 @@ std::function<Value(Value row)> MatrixEmitter::addressOfRows(Value pointer, int6
   return [this, pointer, depth](Value row) { return memory.at(pointer, mul(row, constant(depth)), elementType()); };
 }
 
+void MatrixEmitter::chooseTiles(KernelShape &shape, MatrixTiles &tiles, int64_t bytesBeside) const {
+  shape.state("block", function.attributeOf({tiles.rows, tiles.columns}));
+  shape.state("warp", function.attributeOf({tiles.warpRows, tiles.warpColumns}));
+  shape.state("depth", tiles.chunks * chunkElements());
+  // Four warps read a stage until the next one is multiplied.
+  int64_t leastStages = isWarpgroup() ? 3 : 2, mostLoads = 8, bytesOfStage = sharedBytesOf(tiles) / tiles.stages;
+  shape.choose("stages", tiles.stages, {leastStages, (architecture.sharedBytes - bytesBeside) / bytesOfStage});
+  shape.choose("loads_ahead", tiles.loadsAhead, {1, mostLoads});
+}
+
 int64_t MatrixEmitter::sharedBytesOf(const MatrixTiles &tiles) const {
   return tiles.stages * ((tiles.rows + tiles.columns) * tiles.chunks * chunkBytes + tiles.scaleBytes);
 }

@@ -86,6 +86,9 @@ public:
                                 mlir::Value firstColumn, mlir::Value rows, mlir::Value columns, StoreFn store,
                                 std::optional<SumsWindow> window = std::nullopt);
 
+  /// States what tiles are, and chooses what does not change where their elements lie. A block has so many bytes of
+  /// shared memory beside its stages.
+  void chooseTiles(KernelShape &shape, MatrixTiles &tiles, int64_t bytesBeside = 0) const;
   /// Returns bytes of shared memory that a block takes.
   int64_t sharedBytesOf(const MatrixTiles &tiles) const;
   /// Elements of a chunk of 16 bytes.

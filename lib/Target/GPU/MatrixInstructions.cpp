@@ -8,6 +8,7 @@
 
 #include "intarsia/emulated_abi.h"
 #include "lib/Target/GPU/Architecture.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
 
@@ -63,6 +64,15 @@ static constexpr MatrixInstruction instructions[] = {
 };
 
 ArrayRef<MatrixInstruction> matrixInstructions() { return instructions; }
+
+std::string nameOf(const MatrixInstruction &instruction) {
+  static constexpr StringLiteral families[] = {"mma", "wgmma", "mfma", "wmma", "wmma", "multiply-adds"};
+  static constexpr StringLiteral elements[] = {"f16",  "bf16",     "tf32",  "f32",  "i8",
+                                               "e4m3", "e4m3fnuz", "mxfp4", "nvfp4"};
+  return llvm::formatv("{0} m{1}n{2}k{3} {4}", families[int(instruction.family)], instruction.m, instruction.n,
+                       instruction.k, elements[int(instruction.element)])
+      .str();
+}
 
 /// Returns true if an architecture has an instruction.
 static bool hasInstruction(const Architecture &architecture, const MatrixInstruction &instruction) {

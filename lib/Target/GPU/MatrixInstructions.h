@@ -51,6 +51,8 @@ const MatrixInstruction *findMatrixInstruction(const Architecture &architecture,
 const MatrixInstruction *findWarpInstruction(const Architecture &architecture, MatrixElement element);
 /// Returns the instruction of an architecture that LLVM names so; null if it is none.
 const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, llvm::StringRef intrinsic);
+/// Returns what an instruction is called in IR: its shape and what it multiplies.
+std::string nameOf(const MatrixInstruction &instruction);
 /// Returns true if an instruction multiplies floats of 8 bits.
 inline bool multipliesFloats8(const MatrixInstruction &instruction) {
   return instruction.element == MatrixElement::E4M3 || instruction.element == MatrixElement::E4M3FNUZ;

@@ -34,6 +34,7 @@ public:
 private:
   using Unit = PanelTiles::Unit;
 
+  StringRef name() const override { return "matrix linear"; }
   MatrixTiles tilesFor(TileSize size) const override;
   Factor inputFactor(Value rows) override;
   Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn) override;

@@ -25,6 +25,7 @@ private:
   static bool areBlocks(const QuantizedRows &quantized) {
     return quantized.values == QuantizedRows::Values::E2M1 || quantized.values == QuantizedRows::Values::Dequantized;
   }
+  void chooseShape(KernelShape &shape) override;
   mlir::LogicalResult run() override;
   bool hasRowStatistics();
   /// Returns features that a warp quantizes at a time: at least the longest block.

@@ -92,6 +92,13 @@ bool QuantizeRowsKernel::hasRowStatistics() {
   return false;
 }
 
+void QuantizeRowsKernel::chooseShape(KernelShape &shape) {
+  static constexpr StringLiteral names[] = {"i8", "e4m3", "e2m1", "dequantized"};
+  shape.state("kernel", "quantize rows");
+  shape.state("values", names[int(quantized.values)]);
+  shape.state("threads", threadsOfBlock);
+}
+
 LogicalResult QuantizeRowsKernel::run() {
   using Values = QuantizedRows::Values;
   bool takesRows = quantized.hasRowScales || hasRowStatistics();

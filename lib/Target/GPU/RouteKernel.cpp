@@ -28,6 +28,10 @@ public:
         experts(cast<RankedTensorType>(root.getLogits().getType()).getDimSize(1)), topK(root.getTopK()) {}
 
 private:
+  void chooseShape(KernelShape &shape) override {
+    shape.state("kernel", "route");
+    shape.state("threads", threadsOfBlock);
+  }
   LogicalResult run() override;
   LogicalResult readLogits(Value token);
   void takeLargest(Value token, Value k);

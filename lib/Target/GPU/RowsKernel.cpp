@@ -32,6 +32,7 @@ public:
   using KernelEmitter::KernelEmitter;
 
 private:
+  void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
   LogicalResult emitScalar(unsigned output);
   LogicalResult emitUnits(const kernel::RowPart &part);
@@ -39,6 +40,7 @@ private:
   LogicalResult emitElement(const kernel::RowPart &part, Value unit);
 
   RowEmitter rowEmitter{function, tensors};
+  std::vector<kernel::RowPart> parts;
 };
 } // namespace
 
@@ -46,10 +48,17 @@ Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture) {
   return std::make_unique<RowsKernel>(kernel, architecture);
 }
 
-LogicalResult RowsKernel::run() {
+void RowsKernel::chooseShape(KernelShape &shape) {
   kernel::WalkLimits limits{
       .lanes = architecture.warpSize, .fewRows = fewRows, .columns = columnsOfPiece, .reducedColumns = 0};
-  for (const kernel::RowPart &part : kernel::findRowParts(function, limits))
+  parts = kernel::findRowParts(function, limits);
+  shape.state("kernel", "rows");
+  shape.state("threads", threadsOfBlock);
+  shape.state("parts", kernel::describe(parts, b.getContext()));
+}
+
+LogicalResult RowsKernel::run() {
+  for (const kernel::RowPart &part : parts)
     if (failed(part.merged.empty() ? emitScalar(part.outputs.front()) : emitUnits(part)))
       return failure();
   return success();

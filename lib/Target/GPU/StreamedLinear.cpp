@@ -37,7 +37,7 @@ StreamedLinear::Times StreamedLinear::timesOf(const Product &product, int64_t ro
   };
   int64_t parts = 1, stepsOfPart = steps;
   if (std::optional<TiledLinear::Split> split =
-          product.split ? tiled.splitOf(tiles, tiled.number(rowTiles)) : std::nullopt) {
+          product.split ? tiled.splitOf(tiles, product.split->most, tiled.number(rowTiles)) : std::nullopt) {
     parts = cast<AffineConstantExpr>(split->parts).getValue();
     stepsOfPart = cast<AffineConstantExpr>(split->tilesOfPart).getValue();
   }

@@ -33,6 +33,8 @@ static_assert(producerRegisters + 2 * consumerRegisters <= 3 * firstRegisters &&
 constexpr int64_t rowBytes = 128;
 /// Columns of sums that a warp has in shared memory at a time on their way to memory: 128 bytes of results of 16 bits.
 constexpr int64_t columnsOfSums = 64;
+/// Room for two mbarriers of each stage, of whatever number.
+constexpr int64_t bytesOfBarriers = 1024;
 /// Rows of tiles that follow each other column by column, so that tiles which blocks compute at the same time read few
 /// rows of both operands: 132 blocks have 8 x 17 tiles.
 constexpr int64_t rowsOfTilesTogether = 8;
@@ -52,6 +54,11 @@ private:
     Value stage, parity;
   };
 
+  StringRef name() const override { return "tensor copy linear"; }
+  /// Sums on their way to memory, and mbarriers.
+  int64_t bytesBeside(const MatrixTiles &tiles) const override {
+    return tiles.warps() * matrices.windowBytes(fragmentRows, columnsOfSums) + bytesOfBarriers;
+  }
   MatrixTiles tilesFor(TileSize size) const override;
   std::optional<Stream> streamOf(const Product &product, RowRange rows) override {
     return streamed.streamOf(product, rows);

@@ -21,15 +21,43 @@ static constexpr int64_t blocksOfFewTiles = 4;
 /// Threads of a block that adds up parts, and elements that one takes: 16 bytes.
 static constexpr int64_t threadsOfSum = 256, widestVector = 4;
 
-LogicalResult TiledLinear::run() {
+AffineExpr TiledLinear::isIn(RowRange rows) {
+  AffineExpr result = rows.most == RowRange().most ? number(1) : isAtMost(linear.rowsOfLinear(), rows.most);
+  return rows.above == 0 ? result : result - isAtMost(linear.rowsOfLinear(), rows.above);
+}
+
+void TiledLinear::chooseShape(KernelShape &shape) {
+  shape.state("kernel", name());
+  shape.state("instruction", nameOf(instruction));
   // Large tiles read less memory for each sum, but they must be enough for most multiprocessors to have one.
   MatrixTiles large = tilesFor(TileSize::Large), small = tilesFor(TileSize::Small);
   int64_t columnTiles = llvm::divideCeil(linear.features(), large.columns);
   int64_t rowTiles = llvm::divideCeil(architecture.multiprocessors / 2, columnTiles);
   int64_t mostOfSmall = std::max(small.rows, (rowTiles - 1) * large.rows);
-  return success(succeeded(emitTiles(TileSize::Least, {0, leastTileRows})) &&
-                 succeeded(emitTiles(TileSize::Small, {leastTileRows, mostOfSmall})) &&
-                 succeeded(emitTiles(TileSize::Large, {mostOfSmall})));
+  RowRange ranges[] = {{0, leastTileRows}, {leastTileRows, mostOfSmall}, {mostOfSmall}};
+  static constexpr StringLiteral names[] = {"least", "small", "large"};
+  for (TileSize size : {TileSize::Least, TileSize::Small, TileSize::Large}) {
+    RowRange rows = {std::max(rowRange.above, ranges[int(size)].above),
+                     std::min(rowRange.most, ranges[int(size)].most)};
+    if (rows.above >= rows.most || isIn(rows) == number(0))
+      continue;
+    SizedTiles sized = {size, rows, tilesFor(size), 1};
+    shape.part(names[int(size)], [&](KernelShape &part) {
+      part.state("rows_above", rows.above);
+      if (rows.most != RowRange().most)
+        part.state("rows_most", rows.most);
+      matrices.chooseTiles(part, sized.tiles, bytesBeside(sized.tiles));
+      if (size == TileSize::Large)
+        return;
+      sized.parts = bestParts(sized.tiles);
+      part.choose("depth_parts", sized.parts, {1, mostParts});
+    });
+    sizes.push_back(sized);
+  }
+}
+
+LogicalResult TiledLinear::run() {
+  return success(llvm::all_of(sizes, [&](const SizedTiles &sized) { return succeeded(emitTiles(sized)); }));
 }
 
 MatrixTiles TiledLinear::quantizedTiles(TileSize size, int64_t chunks, int64_t columnsOfLarge, int64_t shorter) const {
@@ -101,14 +129,14 @@ int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
   return std::clamp<int64_t>(blocks * architecture.multiprocessors / columnTiles, 1, most);
 }
 
-std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles, AffineExpr rowTiles) {
-  int64_t best = bestParts(tiles);
-  if (best == 1)
+std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles, int64_t most, AffineExpr rowTiles) {
+  if (most == 1)
     return std::nullopt;
   // As many blocks in all where there are more rows of tiles. Divisors are at least 1.
-  AffineExpr share = number(best).floorDiv(rowTiles + isAtMost(rowTiles, 0)), wanted = share + isAtMost(share, 0);
+  AffineExpr share = number(most).floorDiv(rowTiles + isAtMost(rowTiles, 0)), wanted = share + isAtMost(share, 0);
   AffineExpr all = number(depthTiles(tiles));
   Split split;
+  split.most = most;
   split.tilesOfPart = all.ceilDiv(wanted);
   split.parts = all.ceilDiv(split.tilesOfPart);
   split.isUsed = number(1) - isAtMost(split.parts, 1);
@@ -122,24 +150,16 @@ Value TiledLinear::elementOfPart(Value part, Value row, Value column) {
   return add(mul(add(mul(part, rows), row), constant(linear.features())), column);
 }
 
-LogicalResult TiledLinear::emitTiles(TileSize tileSize, RowRange rowsOfSize) {
-  int64_t above = std::max(rowRange.above, rowsOfSize.above), most = std::min(rowRange.most, rowsOfSize.most);
-  if (above >= most)
-    return success();
-  AffineExpr isUsed = most == RowRange().most ? number(1) : isAtMost(linear.rowsOfLinear(), most);
-  if (above != 0)
-    isUsed = isUsed - isAtMost(linear.rowsOfLinear(), above);
-  if (isUsed == number(0))
-    return success();
-  MatrixTiles tiles = tilesFor(tileSize);
-  AffineExpr rowTiles = linear.rowsOfLinear().ceilDiv(tiles.rows);
+LogicalResult TiledLinear::emitTiles(const SizedTiles &sized) {
+  const MatrixTiles &tiles = sized.tiles;
+  AffineExpr isUsed = isIn(sized.rows), rowTiles = linear.rowsOfLinear().ceilDiv(tiles.rows);
   Product product = {tiles,
                      rowTiles,
                      int64_t(llvm::divideCeil(linear.features(), tiles.columns)),
                      isUsed,
-                     tileSize == TileSize::Large ? std::nullopt : splitOf(tiles, rowTiles),
+                     splitOf(tiles, sized.parts, rowTiles),
                      std::nullopt};
-  if (std::optional<Stream> stream = streamOf(product, {above, most})) {
+  if (std::optional<Stream> stream = streamOf(product, sized.rows)) {
     Product streamed = product;
     streamed.split = std::nullopt;
     streamed.isUsed = isUsed * stream->isUsed;

@@ -42,6 +42,9 @@ protected:
   /// Sizes of tiles: of leastTileRows, of a few times as many, and such as read little memory for each sum.
   enum class TileSize { Least, Small, Large };
   virtual MatrixTiles tilesFor(TileSize size) const = 0;
+  virtual llvm::StringRef name() const = 0;
+  /// Returns bytes of shared memory that a block takes beside those of its stages.
+  virtual int64_t bytesBeside(const MatrixTiles & /*tiles*/) const { return 0; }
   /// Returns tiles of quantized rows, whose elements are `shorter` times as many as those of floats in as many bytes.
   MatrixTiles quantizedTiles(TileSize size, int64_t chunks, int64_t columnsOfLarge, int64_t shorter) const;
   /// Returns the input as a factor. Here it is quantized, and multiplied as it lies in scratch.
@@ -53,6 +56,7 @@ protected:
   struct Split {
     mlir::AffineExpr parts, tilesOfPart; ///< of the depth
     mlir::AffineExpr isUsed;             ///< 1 if there are several parts, else 0
+    int64_t most;                        ///< parts of the depth of one row of tiles
   };
   /// How blocks share tiles that fill no whole number of waves (StreamedLinear.h). A block computes `wholeWaves` tiles;
   /// the depths of those that are left follow each other, and each block computes as many steps of them.
@@ -116,7 +120,7 @@ protected:
   bool isMma() const { return instruction.family == MatrixFamily::Mma; }
 
   /// Returns how the product of a number of rows of tiles is split; nothing if it is not, whatever that number is.
-  std::optional<Split> splitOf(const MatrixTiles &tiles, mlir::AffineExpr rowTiles);
+  std::optional<Split> splitOf(const MatrixTiles &tiles, int64_t most, mlir::AffineExpr rowTiles);
   /// Returns microseconds of the product of so many rows by the formula of GPU kernels.
   double microseconds(int64_t rows, const GpuShare &share);
   /// Returns where parts of sums are in scratch.
@@ -130,10 +134,19 @@ protected:
   const std::optional<QuantizedRows> input; ///< the launch before has the input so
 
 private:
+  /// Tiles for some of the numbers of rows that the emitter is for.
+  struct SizedTiles {
+    TileSize size;
+    RowRange rows;
+    MatrixTiles tiles;
+    int64_t parts; ///< of the depth of products of one row of tiles
+  };
+  void chooseShape(KernelShape &shape) override;
   mlir::LogicalResult run() override;
-  /// Emits the functions for some of the numbers of rows that the emitter is for. The depth of products of few tiles
-  /// may be split.
-  mlir::LogicalResult emitTiles(TileSize tileSize, RowRange rowsOfSize);
+  /// Emits the functions with these tiles. The depth of products of few tiles may be split.
+  mlir::LogicalResult emitTiles(const SizedTiles &sized);
+  /// Returns 1 for numbers of rows in a range, else 0.
+  mlir::AffineExpr isIn(RowRange rows);
   /// What that formula takes.
   GpuKernelShape shapeOf(int64_t rows);
   int64_t bestParts(const MatrixTiles &tiles);
@@ -142,6 +155,7 @@ private:
   mlir::Value elementOfPart(mlir::Value part, mlir::Value row, mlir::Value column);
 
   RowRange rowRange;
+  llvm::SmallVector<SizedTiles, 3> sizes;
 };
 
 } // namespace intarsia::gpu

@@ -51,10 +51,11 @@ public:
     return Error::success();
   }
 
-  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
-                                                ArrayRef<target::NumberedKernel> kernels) override {
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                                                target::EmitStep step) override {
     mlir::OwningOpRef<mlir::ModuleOp> functions = buildFunctions(module, kernels);
-    if (!functions || failed(run(*functions, buildReferenceLoops)))
+    bool isLowered = step == target::EmitStep::Llvm;
+    if (!functions || failed(isLowered ? lower(*functions) : run(*functions, buildReferenceLoops)))
       return nullptr;
     return functions;
   }

@@ -60,8 +60,14 @@ public:
     return Error::success();
   }
 
-  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
-                                                ArrayRef<target::NumberedKernel> kernels) override {
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                                                target::EmitStep step) override {
+    if (step == target::EmitStep::Llvm) {
+      module.emitError()
+          << "kernels of the wafer become text for its vendor's compiler, not LLVM: the last step that is "
+             "printed is loops";
+      return nullptr;
+    }
     GridChooser grids = chooser(module, kernels);
     Expected<GridPlan> plan = grids.choose();
     if (!plan) {
