@@ -22,6 +22,16 @@ struct Index {
 };
 using Indices = llvm::SmallVector<Index>;
 
+/// Returns indices of single elements, and behind them those of neighbours from `last` on, if it is not null.
+inline Indices indicesOf(mlir::ValueRange single, mlir::Value last = nullptr) {
+  Indices at;
+  for (mlir::Value index : single)
+    at.push_back({index});
+  if (last)
+    at.push_back({last, true});
+  return at;
+}
+
 class TensorEmitter;
 
 /// Bodies and loops of linalg ops, around elements of their operands.

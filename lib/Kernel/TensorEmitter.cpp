@@ -374,6 +374,20 @@ void TensorEmitter::storeResult(Value elements, Value result, ArrayRef<Index> at
       store(elements, body.outputs[output], at, width);
 }
 
+LogicalResult TensorEmitter::storeOutputs(ArrayRef<unsigned> outputs, ArrayRef<Index> at, int64_t width) {
+  for (unsigned output : outputs) {
+    Element element = evaluate(body.yielded(output), at, width);
+    if (failed(element))
+      return failure();
+    store(*element, body.outputs[output], at, width);
+  }
+  return success();
+}
+
+LogicalResult TensorEmitter::storeOutputs(ArrayRef<Index> at, int64_t width) {
+  return storeOutputs(llvm::to_vector(llvm::seq<unsigned>(0, body.outputs.size())), at, width);
+}
+
 std::optional<bool> TensorEmitter::densityOf(Value tensor) {
   if (auto known = body.storage.find(tensor); known != body.storage.end())
     return known->second.dense;

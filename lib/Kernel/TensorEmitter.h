@@ -45,6 +45,9 @@ public:
 
   mlir::Value load(const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
   void store(mlir::Value value, const Storage &storage, llvm::ArrayRef<Index> at, int64_t width);
+  /// Computes elements of results of the kernel, and stores them.
+  mlir::LogicalResult storeOutputs(llvm::ArrayRef<unsigned> outputs, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::LogicalResult storeOutputs(llvm::ArrayRef<Index> at, int64_t width);
   /// Stores elements of a value where it is a result of the kernel.
   void storeResult(mlir::Value elements, mlir::Value result, llvm::ArrayRef<Index> at, int64_t width);
   /// Returns a tensor as strides over memory, if it is an argument seen through slices and reshapes.

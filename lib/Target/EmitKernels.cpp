@@ -39,22 +39,22 @@ struct EmitKernels : impl::TargetEmitKernelsBase<EmitKernels> {
       module.emitError() << llvm::toString(artifacts.takeError());
       return signalPassFailure();
     }
+    if (isShape) {
+      for (const ArtifactCompilers &artifact : *artifacts)
+        for (const DeviceCompiler &device : artifact.devices)
+          if (failed(device.compiler->chooseShapes(numberKernels(module, device.device))))
+            return signalPassFailure();
+      return;
+    }
     SmallVector<OwningOpRef<ModuleOp>> emitted;
     for (const DeviceCompiler &device : artifacts->front().devices) {
       std::vector<NumberedKernel> kernels = numberKernels(module, device.device);
       if (kernels.empty())
         continue;
-      if (isShape) {
-        if (failed(device.compiler->chooseShapes(kernels)))
-          return signalPassFailure();
-        continue;
-      }
       emitted.push_back(device.compiler->emitKernels(module, kernels, isLlvm ? EmitStep::Llvm : EmitStep::Loops));
       if (!emitted.back())
         return signalPassFailure();
     }
-    if (isShape)
-      return;
     module.getBody()->clear();
     for (OwningOpRef<ModuleOp> &part : emitted)
       module.getBody()->getOperations().splice(module.getBody()->end(), part->getBody()->getOperations());

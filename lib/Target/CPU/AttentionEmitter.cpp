@@ -32,7 +32,7 @@ Value AttentionEmitter::tileCount() {
 /// Keys that a block may have by the IR: a thread keeps as many scores of kPanelWidth queries.
 static constexpr int64_t kMostKeys = 1 << 12;
 
-void AttentionEmitter::chooseShape(KernelShape &shape) {
+void chooseKeys(KernelShape &shape, TileConfig &config) {
   shape.state("queries", kPanelWidth);
   // Bytes of keys are multiplied four at a time, and whole vectors of them are loaded.
   shape.choose("block_keys", config.keyBlock, {config.lanes, kMostKeys, config.lanes});

@@ -11,6 +11,9 @@
 
 namespace intarsia::cpu {
 
+/// Chooses the block of keys of attention.
+void chooseKeys(KernelShape &shape, TileConfig &config);
+
 /// A tile is 32 queries of one head. Scores are kept transposed, keys by queries: softmax runs along keys with a query
 /// in each lane, without horizontal reductions. Keys come in blocks, with the running maximum and sum of arXiv
 /// 2205.14135, algorithm 1, so that the workspace of a thread does not depend on the sequence.
@@ -23,7 +26,6 @@ public:
         paddedDim(llvm::divideCeil(valueDim, config.lanes) * config.lanes), vectors(kPanelWidth / config.lanes) {}
 
 protected:
-  void chooseShape(KernelShape &shape) override;
   void launch() override;
   /// Finds the operands in memory, and makes room for scores and sums.
   mlir::LogicalResult prepare();

@@ -49,8 +49,8 @@ Emitter makeAttentionKernel(rt::KernelOp kernel, Operation *root, const TileConf
 }
 
 void AttentionKernel::chooseShape(KernelShape &shape) {
-  AttentionEmitter::chooseShape(shape);
-  chooseRegisterTile(shape);
+  chooseKeys(shape, config);
+  chooseRegisterTile(shape, config);
   // Values are read where they lie if a row is a whole number of f32 vectors.
   copyValues = paddedDim != valueDim || !getElementTypeOrSelf(root.getValue()).isF32();
   shape.state("kernel", "attention");

@@ -38,7 +38,7 @@ CachedScoreEmitter::CachedScoreEmitter(rt::KernelOp kernel, nn::CachedAttentionO
 
 void CachedScoreEmitter::chooseShape(KernelShape &shape) {
   shape.state("kernel", "cached attention");
-  chooseRegisterTile(shape);
+  chooseRegisterTile(shape, config);
   maximalTokens = std::max<int64_t>(kMaximalRows / group, 1);
   shape.choose("tokens", maximalTokens, {1, kMostBlockRows / std::max<int64_t>(group, 1)});
   maximalRows = maximalTokens * group;

@@ -182,9 +182,9 @@ LogicalResult ExpertsKernel::analyze() {
 void ExpertsKernel::chooseShape(KernelShape &shape) {
   shape.state("kernel", "experts");
   if (gateUp.isInputQuantized || down.isInputQuantized)
-    shape.part("bytes", [&](KernelShape &tile) { chooseByteTile(tile, config.quantizedRows); });
+    shape.part("bytes", [&](KernelShape &tile) { chooseByteTile(tile, config, config.quantizedRows); });
   if (!gateUp.isInputQuantized || !down.isInputQuantized)
-    shape.part("floats", [&](KernelShape &tile) { chooseRegisterTile(tile); });
+    shape.part("floats", [&](KernelShape &tile) { chooseRegisterTile(tile, config); });
   gatherRows = matmuls.blockRows(gateUp);
   shape.choose("block_rows", gatherRows, {1, kMostBlockRows});
   finishRows = matmuls.blockRows(down);

@@ -25,15 +25,16 @@ FailureOr<DictionaryAttr> KernelEmitter::decideShape(StringRef variant) {
 /// The most rows of a register tile: code grows with their square, and no processor has registers for more.
 static constexpr int64_t kMostTileRows = 16;
 
-void KernelEmitter::chooseRegisterTile(KernelShape &shape) {
+void chooseRegisterTile(KernelShape &shape, TileConfig &config) {
   shape.choose("tile_rows", config.rows, {1, kMostTileRows});
   shape.choose("tile_vectors", config.columnVectors, {1, kPanelWidth / config.lanes});
 }
 
-void KernelEmitter::chooseByteTile(KernelShape &shape, int64_t &rows) {
+void chooseByteTile(KernelShape &shape, const TileConfig &config, int64_t &rows) {
   shape.state("instruction", nameOf(config.byteDot));
   shape.choose("tile_rows", rows, {1, kMostTileRows});
-  shape.choose("tile_vectors", config.quantizedVectors, {1, kPanelWidth / config.lanes});
+  // They divide the columns of a panel.
+  shape.state("tile_vectors", config.quantizedVectors);
 }
 
 LogicalResult KernelEmitter::emit(ModuleOp module, StringRef launchName, StringRef runName) {

@@ -11,6 +11,11 @@
 
 namespace intarsia::cpu {
 
+/// Chooses the register tile of matmuls in f32.
+void chooseRegisterTile(KernelShape &shape, TileConfig &config);
+/// Chooses that of matmuls of bytes, whose rows are `rows`.
+void chooseByteTile(KernelShape &shape, const TileConfig &config, int64_t &rows);
+
 /// Emits the two functions of a kernel (include/intarsia/module_abi.h): its launch, which the ABI names `plan`, and its
 /// body, `run`. One class for each kind of root (<Root>Kernel.cpp) chooses the loops; KernelRoots.h finds the class of
 /// a kernel. A kernel holds the emitters that it needs: those of functions, memory and elements of tensors stand here,
@@ -33,10 +38,6 @@ protected:
   virtual mlir::LogicalResult analyze() { return mlir::success(); }
   /// States the figures that the work is cut up by; `config` holds those of the processor's table.
   virtual void chooseShape(KernelShape &shape) = 0;
-  /// Chooses the register tile of matmuls in f32.
-  void chooseRegisterTile(KernelShape &shape);
-  /// Chooses that of matmuls of bytes, whose rows are `rows`.
-  void chooseByteTile(KernelShape &shape, int64_t &rows);
   /// Emits the body, which computes the tiles [tileBegin, tileEnd). Fails with a message.
   virtual mlir::LogicalResult run() = 0;
   /// Emits the launch, which cuts the work into tiles.

@@ -131,17 +131,8 @@ LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const 
   }
   auto storeColumn = [&](Value c, int64_t width) -> LogicalResult {
     code->memo.emplace_back();
-    Indices at;
-    for (Value prefix : row.prefix)
-      at.push_back({prefix});
-    at.push_back({c, true});
-    for (unsigned i : section.outputs) {
-      Element element = tensors.evaluate(function.yielded(i), at, width);
-      if (failed(element))
-        return failure();
-      tensors.store(*element, function.outputs[i], at, width);
-    }
-    if (also && failed(also(at, width)))
+    Indices at = kernel::indicesOf(row.prefix, c);
+    if (failed(tensors.storeOutputs(section.outputs, at, width)) || (also && failed(also(at, width))))
       return failure();
     code->memo.pop_back();
     return success();

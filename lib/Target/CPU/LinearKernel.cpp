@@ -129,7 +129,7 @@ Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig 
 
 void LinearKernel::chooseShape(KernelShape &shape) {
   shape.state("kernel", "linear");
-  chooseRegisterTile(shape);
+  chooseRegisterTile(shape, config);
   // More than 16 register tiles cost 4 % at 512 and 1024 cubed and at MiniLM 8x128, for all that the weights then pass
   // fewer times.
   maximalRows = std::clamp<int64_t>(config.blockBytes / (rowDepth() * 4), 2 * config.rows, 16 * config.rows);
@@ -275,11 +275,7 @@ LogicalResult LinearKernel::packInputRows() {
       return failure();
     Value to = mul(sub(flat, firstRow), constant(depth));
     return vectorLoop(constant(depth), [&](Value k, int64_t width) -> LogicalResult {
-      Indices at;
-      for (Value prefix : row.prefix)
-        at.push_back({prefix});
-      at.push_back({k, true});
-      Element x = tensors.evaluate(root.getInput(), at, width);
+      Element x = tensors.evaluate(root.getInput(), kernel::indicesOf(row.prefix, k), width);
       if (succeeded(x))
         memory.store(*x, packedInput, add(to, k), b.getF32Type(), width);
       return x;

@@ -46,7 +46,7 @@ Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const TileConfig 
 
 void MatmulKernel::chooseShape(KernelShape &shape) {
   shape.state("kernel", "matmul");
-  chooseRegisterTile(shape);
+  chooseRegisterTile(shape, config);
   shape.state("left", "in place");
   shape.state("right", "packed by tile");
 }
@@ -128,22 +128,13 @@ LogicalResult MatmulKernel::storeRow(ArrayRef<Value> batchIndices, Value row, Va
   tensors.bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
     return memory.load(sums, add(sumRow, sub(at.back().base, column)), b.getF32Type(), width);
   };
-  Indices prefix;
-  for (Value index : batchIndices)
-    prefix.push_back({index});
-  prefix.push_back({row});
+  SmallVector<Value> prefix(batchIndices);
+  prefix.push_back(row);
   LogicalResult stored = vectorLoop(panelColumns, [&](Value c, int64_t width) -> LogicalResult {
     code->memo.emplace_back();
-    Indices at(prefix);
-    at.push_back({add(column, c), true});
-    for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
-      Element element = tensors.evaluate(function.yielded(i), at, width);
-      if (failed(element))
-        return failure();
-      tensors.store(*element, function.outputs[i], at, width);
-    }
+    LogicalResult stored = tensors.storeOutputs(kernel::indicesOf(prefix, add(column, c)), width);
     code->memo.pop_back();
-    return success();
+    return stored;
   });
   tensors.bound = savedBound;
   return stored;

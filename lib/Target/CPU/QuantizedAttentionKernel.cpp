@@ -103,7 +103,7 @@ Emitter makeQuantizedAttentionKernel(rt::KernelOp kernel, Operation *root, const
 }
 
 void QuantizedAttentionKernel::chooseShape(KernelShape &shape) {
-  AttentionEmitter::chooseShape(shape);
+  chooseKeys(shape, config);
   shape.state("kernel", "quantized attention");
   shape.state("instruction", nameOf(config.byteDot));
   shape.state("tile_rows", tileRows());

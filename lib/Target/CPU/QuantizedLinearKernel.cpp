@@ -91,7 +91,7 @@ Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, Operation *root, const Ti
 void QuantizedLinearKernel::chooseShape(KernelShape &shape) {
   int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0), &tileRows = config.quantizedRows;
   shape.state("kernel", "quantized linear");
-  chooseByteTile(shape, tileRows);
+  chooseByteTile(shape, config, tileRows);
   scaleSteps = quantizer.stepsOfScale(activations);
   panelCount = llvm::divideCeil(features, kRows) / linear.together();
   chunk = std::min(config.unpackedSteps, panels.steps());

@@ -159,11 +159,7 @@ LogicalResult RecordEmitter::permute(QuantizedRow &row, Value channels) {
 Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) {
   if (row.permuted)
     return memory.load(row.permuted, k, b.getF32Type(), width);
-  Indices at;
-  for (Value prefix : row.prefix)
-    at.push_back({prefix});
-  at.push_back({k, true});
-  Element value = tensors.evaluate(row.input, at, width);
+  Element value = tensors.evaluate(row.input, kernel::indicesOf(row.prefix, k), width);
   if (failed(value) || !row.factors)
     return value;
   Element factors = tensors.evaluate(row.factors, {{k, true}}, width);

@@ -113,8 +113,8 @@ private:
   bool widens() const { return config.byteDot == ByteDot::Maddubs; }
   int64_t valueBytes() const { return widens() ? 2 : 1; }
   Type valueType() { return widens() ? b.getI16Type() : b.getI8Type(); }
-  /// Returns how many columns a register tile has, in vectors. Widened factors give two sums for each.
-  int64_t columnVectors() const { return widens() ? 1 : config.quantizedVectors; }
+  /// Returns how many columns a register tile has, in vectors.
+  int64_t columnVectors() const { return config.quantizedVectors; }
   Value headOf(Value row, Value group) { return memory.at(row, mul(group, constant(kGroupHead)), b.getI8Type()); }
   Value valuesOf(Value row, Value step) {
     return memory.at(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep * valueBytes()))),
@@ -169,7 +169,10 @@ LogicalResult TokenLinearKernel::analyze() {
 
 void TokenLinearKernel::chooseShape(KernelShape &shape) {
   shape.state("kernel", "token linear");
-  chooseByteTile(shape, config.tokenRows);
+  // Widened factors give two sums for each.
+  if (widens())
+    config.quantizedVectors = 1;
+  chooseByteTile(shape, config, config.tokenRows);
   maximalRows = std::max<int64_t>(config.quantizedBlockBytes / rowBytes / config.tokenRows, 2) * config.tokenRows;
   if (quantizedResult)
     maximalRows = kResultRows / config.tokenRows * config.tokenRows;

@@ -32,7 +32,6 @@ struct Architecture {
   int64_t warpSize;             ///< threads that run in lockstep
   int64_t sharedBytes;          ///< the most shared memory of a block
   int64_t multiprocessors;      ///< of `device`
-  int64_t registersOfThread;    ///< the most 32-bit registers that a thread can have
   AsyncCopy asyncCopy;
   MatrixFamily matrixFamily;
   llvm::StringLiteral device; ///< of the catalogue, which has its clock, throughputs and bandwidth

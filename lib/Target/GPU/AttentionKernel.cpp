@@ -23,14 +23,9 @@ public:
 private:
   void chooseShape(KernelShape &shape) override;
   LogicalResult run() override;
-  StringRef microkernel() const {
-    return byWarpgroups ? "itx_attention_warpgroups" : byMatrices ? "itx_attention_matrix" : "itx_attention";
-  }
-
   nn::AttentionOp root;
-  Type element; ///< that is multiplied
-  bool byMatrices = false, byWarpgroups = false, areConverted = false;
-  int64_t rows = 0, keys = 0, threads = 0, bytes = 0; ///< of a block
+  AttentionTile tile{};
+  StringRef microkernel;
 };
 
 AttentionShape shapeOf(nn::AttentionOp root) {
@@ -39,41 +34,34 @@ AttentionShape shapeOf(nn::AttentionOp root) {
 }
 } // namespace
 
-Emitter makeAttentionKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  return std::make_unique<AttentionKernel>(kernel, cast<nn::AttentionOp>(root), architecture);
-}
-
-bool hasAttentionKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
+Emitter makeAttentionKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
   auto root = cast<nn::AttentionOp>(op);
   auto isReadable = [](Value tensor) { return !tensor || MicrokernelEmitter::isReadable(tensor); };
-  return shapeOf(root).fits(architecture.warpSize) && MicrokernelEmitter::yieldsOnly(kernel, root) &&
-         llvm::all_of(SmallVector<Value>{root.getQuery(), root.getKey(), root.getValue(), root.getMask()}, isReadable);
+  bool isTaken =
+      shapeOf(root).fits(architecture.warpSize) && MicrokernelEmitter::yieldsOnly(kernel, root) &&
+      llvm::all_of(SmallVector<Value>{root.getQuery(), root.getKey(), root.getValue(), root.getMask()}, isReadable);
+  return isTaken ? std::make_unique<AttentionKernel>(kernel, root, architecture) : nullptr;
 }
 
 void AttentionKernel::chooseShape(KernelShape &stated) {
   AttentionShape shape = shapeOf(root);
-  element = getElementTypeOrSelf(root.getQuery());
+  Type element = getElementTypeOrSelf(root.getQuery());
   if (element.isF32())
     element = root.getPrecision().value_or(element);
   // Integers of 8 bits are permitted, and f16 has more.
   if (element.isInteger(8))
     element = b.getF16Type();
-  byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16());
-  areConverted = element != getElementTypeOrSelf(root.getKey());
-  byWarpgroups = byMatrices && !areConverted && architecture.matrixFamily == MatrixFamily::Wgmma;
-  rows = byWarpgroups ? shape.warpgroupRows() : byMatrices ? shape.matrixRows(architecture, 1) : shape.tileRows();
-  keys = byWarpgroups ? warpgroupKeys : byMatrices ? shape.matrixKeys(architecture, 1, areConverted) : shape.tileKeys();
-  threads = byMatrices ? (byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile) * architecture.warpSize : threadsOfTile;
-  bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(1)
-          : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1, areConverted)
-                       : shape.sharedBytesOfTile();
+  std::optional<AttentionProducts> products;
+  if (shape.fitsMatrices() && (element.isF16() || element.isBF16())) {
+    bool areConverted = element != getElementTypeOrSelf(root.getKey());
+    products = {kindOf(element), 1, areConverted, !areConverted && architecture.matrixFamily == MatrixFamily::Wgmma};
+  }
+  tile = shape.tileFor(architecture, products);
+  microkernel = !products                ? "itx_attention"
+                : products->byWarpgroups ? "itx_attention_warpgroups"
+                                         : "itx_attention_matrix";
   stated.state("kernel", "attention");
-  stated.state("microkernel", microkernel());
-  stated.state("products", TypeAttr::get(byMatrices ? element : b.getF32Type()));
-  stated.state("queries", rows);
-  stated.state("block_keys", keys);
-  stated.state("threads", threads);
-  stated.state("shared_bytes", bytes);
+  stateTile(stated, microkernel, tile);
 }
 
 LogicalResult AttentionKernel::run() {
@@ -85,8 +73,8 @@ LogicalResult AttentionKernel::run() {
     return failure();
   AttentionShape shape = shapeOf(root);
   ArrayRef<AffineExpr> query = function.sizes.of(root.getQuery()), key = function.sizes.of(root.getKey());
-  function.beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
-  Value shared = function.sharedMemory(number(bytes));
+  function.beginLaunch(tile.threads, query[0] * query[2] * query[1].ceilDiv(tile.rows));
+  Value shared = function.sharedMemory(number(tile.sharedBytes));
   for (Value operand : operands)
     if (failed(pushStrided(operand)))
       return failure();
@@ -109,23 +97,7 @@ LogicalResult AttentionKernel::run() {
   push(shape.valueFeatures);
   push(root.getCausal());
   pushFloat(root.getScale().convertToDouble());
-  if (byWarpgroups) {
-    push(warpsOfWarpgroups);
-    push(keys);
-    push(kindOf(element));
-    push(1);
-  } else if (byMatrices) {
-    push(shape.rowBlocks(architecture, 1));
-    push(keys);
-    push(kindOf(element));
-    push(1);
-    push(shape.keepsQueries(architecture, 1, areConverted));
-  } else {
-    push(rows);
-    push(keys);
-  }
-  push(shared);
-  call(microkernel(), /*leastBlocks=*/byWarpgroups ? 1 : 2);
+  callTile(microkernel, tile, shared);
   function.endLaunch();
   return success();
 }

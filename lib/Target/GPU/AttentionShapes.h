@@ -9,9 +9,11 @@
 #define INTARSIA_LIB_TARGET_GPU_ATTENTIONSHAPES_H
 
 #include "lib/Target/GPU/Architecture.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace intarsia::gpu {
 
@@ -20,6 +22,20 @@ inline constexpr int64_t threadsOfTile = 128;
 inline constexpr int64_t warpsOfMatrixTile = 4, matrixEdge = 16;
 /// The same of two groups of four warps, and the keys of a block, which are the columns of an instruction.
 inline constexpr int64_t warpsOfWarpgroups = 8, warpgroupKeys = 64;
+
+/// The tile of a block, and what its microkernel takes before shared memory.
+struct AttentionTile {
+  int64_t rows, keys, threads, sharedBytes;
+  bool byWarpgroups;
+  llvm::SmallVector<int64_t, 5> arguments;
+};
+
+/// What matrix instructions multiply: a kind of elements, and the summands of 16 bits that queries and powers have.
+struct AttentionProducts {
+  int64_t kind, parts;
+  bool areConverted; ///< keys or values are of another type in memory
+  bool byWarpgroups; ///< by instructions of four warps
+};
 
 /// The features of a head, and what follows from them.
 struct AttentionShape {
@@ -86,6 +102,27 @@ struct AttentionShape {
     int64_t depth = llvm::alignTo(keyFeatures, 16), features = llvm::alignTo(valueFeatures, 16);
     int64_t queries = parts * warpgroupRows() * depth * 2;
     return std::max(queries, warpgroupKeys * (2 * depth + 3 * features) * 2);
+  }
+
+  /// Returns the tile for products by matrix instructions, or in f32.
+  AttentionTile tileFor(const Architecture &architecture, const std::optional<AttentionProducts> &products) const {
+    if (!products)
+      return {tileRows(), tileKeys(), threadsOfTile, sharedBytesOfTile(), false, {tileRows(), tileKeys()}};
+    auto [kind, parts, areConverted, byWarpgroups] = *products;
+    if (byWarpgroups)
+      return {warpgroupRows(),
+              warpgroupKeys,
+              warpsOfWarpgroups * architecture.warpSize,
+              sharedBytesOfWarpgroups(parts),
+              true,
+              {warpsOfWarpgroups, warpgroupKeys, kind, parts}};
+    int64_t keys = matrixKeys(architecture, parts, areConverted);
+    return {matrixRows(architecture, parts),
+            keys,
+            warpsOfMatrixTile * architecture.warpSize,
+            sharedBytesOfMatrices(architecture, parts, areConverted),
+            false,
+            {rowBlocks(architecture, parts), keys, kind, parts, keepsQueries(architecture, parts, areConverted)}};
   }
 
   int64_t keyFeatures, valueFeatures;

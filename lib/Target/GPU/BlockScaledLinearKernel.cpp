@@ -34,7 +34,7 @@ class BlockScaledLinearKernel final : public TiledLinear {
 public:
   BlockScaledLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                           const MatrixInstruction &instruction, RowRange range, const QuantizedRows &input)
-      : TiledLinear(kernel, root, architecture, instruction, range, &input), block(input.block) {
+      : TiledLinear(kernel, root, "block-scaled linear", architecture, instruction, range, &input), block(input.block) {
     matrices.multiplyStage = [this](auto &tiles, Value stage, auto &sums) { multiplyStage(tiles, stage, sums); };
     if (input.hasRowScales)
       linear.scaled = [this](Value sums, Value row, Value column, int64_t width) {
@@ -45,7 +45,6 @@ public:
 private:
   using Unit = PanelTiles::Unit;
 
-  StringRef name() const override { return "block-scaled linear"; }
   MatrixTiles tilesFor(TileSize size) const override;
 
   // From memory to a stage.
@@ -176,18 +175,10 @@ void BlockScaledLinearKernel::multiplyStep(ArrayRef<Value> left, ArrayRef<Value>
   }
   auto selector = [&](int64_t value) -> Value { return make<arith::ConstantOp>(b.getI16IntegerAttr(int16_t(value))); };
   Value byte = selector(step * instruction.k / block % wordBytes);
-  Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
-  // The 16 rows of the right fragment are columns of two instructions, whose scales two lanes of four have.
-  for (int64_t half = 0; half != 2; ++half) {
-    MutableArrayRef<Value> four = sums.slice(size_t(4 * half), 4);
-    SmallVector<Value> arguments(left);
-    arguments.append({right[size_t(2 * half)], right[size_t(2 * half + 1)]});
-    arguments.append(four.begin(), four.end());
+  // Two lanes of four have the scales of the columns.
+  matrices.multiplyHalves(name, left, right, sums, [&](int64_t half, SmallVectorImpl<Value> &arguments) {
     arguments.append({leftScales, byte, selector(0), rightScales, byte, selector(half)});
-    Value product = matrices.callIntrinsic(name, result, arguments);
-    for (auto [i, sum] : llvm::enumerate(four))
-      sum = make<LLVM::ExtractValueOp>(product, int64_t(i));
-  }
+  });
 }
 
 void BlockScaledLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) {

@@ -36,11 +36,7 @@ private:
 };
 } // namespace
 
-Emitter makeCacheAppendKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  return std::make_unique<CacheAppendKernel>(kernel, cast<nn::CacheAppendOp>(root), architecture);
-}
-
-bool hasCacheAppendKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+Emitter makeCacheAppendKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
   auto root = cast<nn::CacheAppendOp>(op);
   auto rows = cast<RankedTensorType>(root.getRows().getType());
   SmallVector<Value> whole(root.getCache());
@@ -49,9 +45,10 @@ bool hasCacheAppendKernel(rt::KernelOp kernel, Operation *op, const Architecture
     whole.push_back(root.getPageTable());
   if (root.getFrequencies() || root.getFormat().isOpen() || rows.isDynamicDim(1) || rows.isDynamicDim(2) ||
       !llvm::all_of(whole, MicrokernelEmitter::isWhole) || !MicrokernelEmitter::isReadable(root.getRows()))
-    return false;
+    return nullptr;
   Operation *yield = kernel.getBody().front().getTerminator();
-  return llvm::equal(yield->getOperands(), root.getResults());
+  bool isTaken = llvm::equal(yield->getOperands(), root.getResults());
+  return isTaken ? std::make_unique<CacheAppendKernel>(kernel, root, architecture) : nullptr;
 }
 
 StringRef CacheAppendKernel::microkernel() {

@@ -16,6 +16,8 @@ namespace {
 /// Blocks of a decode for each multiprocessor, of four warps each: 16 warps hide the latency of memory, and registers
 /// of a block with the most rows suffice for two.
 constexpr int64_t blocksOfMultiprocessor = 4, threadsOfDecode = 128;
+/// The most blocks of a decode that IR may state: each has partial sums in scratch.
+constexpr int64_t mostDecodeBlocks = 1 << 16;
 
 /// Few tokens are split over the GPU by their keys, and what the parts give is added up by a second launch; many are
 /// computed in tiles, by matrix instructions where that is as exact as f32 or rounding is permitted. Which of both a
@@ -34,84 +36,55 @@ private:
   LogicalResult run() override;
   LogicalResult emitDecode(AffineExpr partials);
   LogicalResult emitTiles();
-  std::optional<std::pair<int64_t, int64_t>> matrixKindAndParts();
+  std::optional<AttentionProducts> productsOfMatrices();
   bool multipliesByWarpgroups(int64_t kind);
   LogicalResult pushCall();
   LogicalResult pushCache(OperandRange operands, nn::CacheFormatAttr format);
-
-  StringRef microkernel() const {
-    return byWarpgroups ? "itx_cached_attention_warpgroups"
-           : matrices   ? "itx_cached_attention_matrix_tiles"
-                        : "itx_cached_attention_tiles";
-  }
 
   nn::CachedAttentionOp root;
   int64_t keyHeads, group;
   AttentionShape shape;
   int64_t decodeBlocks = blocksOfMultiprocessor * architecture.multiprocessors;
-  // Of many tokens.
-  std::optional<std::pair<int64_t, int64_t>> matrices; ///< what matrix instructions multiply, if they do
-  bool byWarpgroups = false, areConverted = false;
-  int64_t rows = 0, keys = 0, threads = 0, bytes = 0; ///< of a block
+  AttentionTile tile{}; ///< of many tokens
+  StringRef microkernel;
 };
 } // namespace
 
-Emitter makeCachedAttentionKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  return std::make_unique<CachedAttentionKernel>(kernel, cast<nn::CachedAttentionOp>(root), architecture);
-}
-
-bool hasCachedAttentionKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
+Emitter makeCachedAttentionKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
   auto root = cast<nn::CachedAttentionOp>(op);
   auto query = cast<RankedTensorType>(root.getQuery().getType());
   AttentionShape shape(query.getDimSize(2), cast<RankedTensorType>(root.getResult().getType()).getDimSize(2));
   auto isOpen = [](nn::CacheFormatAttr format) { return format.isOpen(); };
   if (root.getFrequencies() || isOpen(root.getKeyFormat()) || isOpen(root.getValueFormat()) || query.isDynamicDim(1) ||
       !shape.fits(architecture.warpSize))
-    return false;
+    return nullptr;
   for (Value tensor :
        llvm::concat<Value>(SmallVector<Value>(root.getKeys()), SmallVector<Value>(root.getValues()),
                            SmallVector<Value>{root.getPositions(), root.getSequences(), root.getPageTable()}))
     if (!MicrokernelEmitter::isWhole(tensor))
-      return false;
+      return nullptr;
   for (Value tensor : {root.getQuery(), root.getRows()})
     if (tensor && !MicrokernelEmitter::isReadable(tensor))
-      return false;
-  return (!root.getSinks() || MicrokernelEmitter::isWhole(root.getSinks())) &&
-         MicrokernelEmitter::yieldsOnly(kernel, root);
+      return nullptr;
+  bool isTaken = (!root.getSinks() || MicrokernelEmitter::isWhole(root.getSinks())) &&
+                 MicrokernelEmitter::yieldsOnly(kernel, root);
+  return isTaken ? std::make_unique<CachedAttentionKernel>(kernel, root, architecture) : nullptr;
 }
 
 void CachedAttentionKernel::chooseShape(KernelShape &stated) {
-  matrices = matrixKindAndParts();
-  if (matrices) {
-    auto [kind, parts] = *matrices;
-    auto isMultiplied = [&](Type element) { return kind == ElementKind::F16 ? element.isF16() : element.isBF16(); };
-    areConverted = !isMultiplied(root.getKeyFormat().getElement()) || !isMultiplied(root.getValueFormat().getElement());
-    byWarpgroups = multipliesByWarpgroups(kind);
-    rows = byWarpgroups ? shape.warpgroupRows() : shape.matrixRows(architecture, parts);
-    keys = byWarpgroups ? warpgroupKeys : shape.matrixKeys(architecture, parts, areConverted);
-    threads = (byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile) * architecture.warpSize;
-    bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(parts)
-                         : shape.sharedBytesOfMatrices(architecture, parts, areConverted);
-  } else {
-    rows = shape.tileRows();
-    keys = shape.tileKeys();
-    threads = threadsOfTile;
-    bytes = shape.sharedBytesOfTile();
-  }
+  std::optional<AttentionProducts> products = productsOfMatrices();
+  tile = shape.tileFor(architecture, products);
+  microkernel = !products                ? "itx_cached_attention_tiles"
+                : products->byWarpgroups ? "itx_cached_attention_warpgroups"
+                                         : "itx_cached_attention_matrix_tiles";
   stated.state("kernel", "cached attention");
   stated.part("decode", [&](KernelShape &part) {
     part.state("rows", shape.decodeRows(group, architecture.warpSize));
     part.state("lanes", shape.lanesOfTeam(architecture.warpSize));
-    part.choose("blocks", decodeBlocks, {1, 1 << 16});
+    part.choose("blocks", decodeBlocks, {1, mostDecodeBlocks});
     part.state("threads", threadsOfDecode);
   });
-  stated.part("tiles", [&](KernelShape &part) {
-    part.state("microkernel", microkernel());
-    part.state("queries", rows);
-    part.state("block_keys", keys);
-    part.state("threads", threads);
-    part.state("shared_bytes", bytes);
-  });
+  stated.part("tiles", [&](KernelShape &part) { stateTile(part, microkernel, tile); });
 }
 
 LogicalResult CachedAttentionKernel::run() {
@@ -122,22 +95,26 @@ LogicalResult CachedAttentionKernel::run() {
   return failed(emitDecode(partials)) ? failure() : emitTiles();
 }
 
-/// Returns the kind of elements that matrix instructions multiply, and how many summands of it a query has; nothing if
-/// keys and values are not exact in 16 bits, or queries no sum of two, and neither may be rounded.
-std::optional<std::pair<int64_t, int64_t>> CachedAttentionKernel::matrixKindAndParts() {
+/// Returns what matrix instructions multiply; nothing if keys and values are not exact in 16 bits, or queries no sum of
+/// two, and neither may be rounded.
+std::optional<AttentionProducts> CachedAttentionKernel::productsOfMatrices() {
   Type query = getElementTypeOrSelf(root.getQuery());
   Type keys = root.getKeyFormat().getElement(), values = root.getValueFormat().getElement();
   Type precision = root.getPrecision().value_or(Type());
   auto isF16 = [](Type element) { return element.isF16() || isa<Float8E4M3FNType>(element); };
+  auto ofKind = [&](int64_t kind, int64_t parts) {
+    auto isMultiplied = [&](Type element) { return kind == ElementKind::F16 ? element.isF16() : element.isBF16(); };
+    return AttentionProducts{kind, parts, !isMultiplied(keys) || !isMultiplied(values), multipliesByWarpgroups(kind)};
+  };
   if (!shape.fitsMatrices())
     return std::nullopt;
   // Rows of queries are scaled, so that f16 is nearer to them than any type that they may be rounded to.
   if (isF16(keys) && isF16(values))
-    return std::pair<int64_t, int64_t>(ElementKind::F16, query.isF16() || precision ? 1 : 2);
+    return ofKind(ElementKind::F16, query.isF16() || precision ? 1 : 2);
   if (keys.isBF16() && values.isBF16() && query.isBF16())
-    return std::pair<int64_t, int64_t>(ElementKind::BF16, 1);
+    return ofKind(ElementKind::BF16, 1);
   if (precision && (precision.isF16() || precision.isBF16()))
-    return std::pair<int64_t, int64_t>(kindOf(precision), 1);
+    return ofKind(kindOf(precision), 1);
   return std::nullopt;
 }
 
@@ -249,27 +226,14 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
 }
 
 LogicalResult CachedAttentionKernel::emitTiles() {
-  int64_t headsOfTile = std::min(group, rows);
-  AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
-  function.beginLaunch(threads, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = function.sharedMemory(number(bytes));
+  int64_t headsOfTile = std::min(group, tile.rows);
+  AffineExpr tiles = function.sizes.of(root.getQuery())[0].ceilDiv(tile.rows / headsOfTile);
+  function.beginLaunch(tile.threads, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
+  Value shared = function.sharedMemory(number(tile.sharedBytes));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
-  if (!matrices) {
-    push(rows);
-    push(keys);
-  } else {
-    auto [kind, parts] = *matrices;
-    push(byWarpgroups ? warpsOfWarpgroups : shape.rowBlocks(architecture, parts));
-    push(keys);
-    push(kind);
-    push(parts);
-    if (!byWarpgroups)
-      push(shape.keepsQueries(architecture, parts, areConverted));
-  }
-  push(shared);
-  call(microkernel(), /*leastBlocks=*/byWarpgroups ? 1 : 2);
+  callTile(microkernel, tile, shared);
   function.endLaunch();
   return success();
 }

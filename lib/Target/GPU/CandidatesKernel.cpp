@@ -38,16 +38,14 @@ private:
 static_assert(candidates::listSize == nn::CandidatesOp::largestCount &&
               candidates::mostTemperatures == nn::CandidatesOp::mostTemperatures);
 
-Emitter makeCandidatesKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  return std::make_unique<CandidatesKernel>(kernel, cast<nn::CandidatesOp>(root), architecture);
-}
-
-bool hasCandidatesKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+Emitter makeCandidatesKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
   auto root = cast<nn::CandidatesOp>(op);
   llvm::SmallDenseSet<Value> stored;
-  return MicrokernelEmitter::isReadable(root.getLogits()) && MicrokernelEmitter::isReadable(root.getTemperatures()) &&
-         llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(),
-                      [&](Value result) { return result.getDefiningOp() == root && stored.insert(result).second; });
+  bool isTaken =
+      MicrokernelEmitter::isReadable(root.getLogits()) && MicrokernelEmitter::isReadable(root.getTemperatures()) &&
+      llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(),
+                   [&](Value result) { return result.getDefiningOp() == root && stored.insert(result).second; });
+  return isTaken ? std::make_unique<CandidatesKernel>(kernel, root, architecture) : nullptr;
 }
 
 LogicalResult CandidatesKernel::begin(AffineExpr blocks, AffineExpr lists, AffineExpr sums) {

@@ -102,7 +102,6 @@ namespace {
 /// One row for each op that a kernel is emitted around, but for linears, which have several emitters.
 struct Root {
   TypeID op;
-  bool (*isTaken)(rt::KernelOp kernel, Operation *root, const Architecture &architecture);
   Emitter (*make)(rt::KernelOp kernel, Operation *root, const Architecture &architecture);
   StringLiteral whyNot;
 };
@@ -114,14 +113,13 @@ static const Root *findRoot(Operation *op) {
       "it has heads or operands that its kernels are not made for, or another op stands behind it";
   static constexpr StringLiteral others = "another op than elementwise ones is in the same kernel";
   static const Root table[] = {
-      {TypeID::get<nn::AttentionOp>(), hasAttentionKernel, makeAttentionKernel, operands},
-      {TypeID::get<nn::CachedAttentionOp>(), hasCachedAttentionKernel, makeCachedAttentionKernel, operands},
-      {TypeID::get<nn::CacheAppendOp>(), hasCacheAppendKernel, makeCacheAppendKernel, operands},
-      {TypeID::get<nn::RouteOp>(), hasRouteKernel, makeRouteKernel, others},
-      {TypeID::get<nn::CandidatesOp>(), hasCandidatesKernel, makeCandidatesKernel, others},
-      {TypeID::get<nn::ExpertsOp>(), hasExpertsKernel, makeExpertsKernel, others},
-      {TypeID::get<nn::MatmulOp>(), hasMatmulKernel, makeMatmulKernel,
-       "an op that is not elementwise, or f64, is in the same kernel"},
+      {TypeID::get<nn::AttentionOp>(), makeAttentionKernel, operands},
+      {TypeID::get<nn::CachedAttentionOp>(), makeCachedAttentionKernel, operands},
+      {TypeID::get<nn::CacheAppendOp>(), makeCacheAppendKernel, operands},
+      {TypeID::get<nn::RouteOp>(), makeRouteKernel, others},
+      {TypeID::get<nn::CandidatesOp>(), makeCandidatesKernel, others},
+      {TypeID::get<nn::ExpertsOp>(), makeExpertsKernel, others},
+      {TypeID::get<nn::MatmulOp>(), makeMatmulKernel, "an op that is not elementwise, or f64, is in the same kernel"},
   };
   const Root *found = llvm::find_if(table, [&](const Root &root) { return root.op == op->getName().getTypeID(); });
   return found == std::end(table) ? nullptr : found;
@@ -142,7 +140,7 @@ static std::string whyLoops(rt::KernelOp kernel, const Architecture &architectur
   const Root *root = findRoot(op);
   if (!root)
     return "there is no kernel for it";
-  return root->isTaken(kernel, op, architecture) ? "" : root->whyNot.str();
+  return root->make(kernel, op, architecture) ? "" : root->whyNot.str();
 }
 
 /// Returns emitters of a linear, for the numbers of rows that it may have.

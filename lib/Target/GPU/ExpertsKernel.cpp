@@ -79,7 +79,8 @@ private:
   void storeInteger(Value value, AffineExpr table, Value index) {
     memory.store(value, function.kernelScratch(table), index, b.getI64Type(), 1);
   }
-  Value shuffled(Value integer, int64_t distance);
+  // Numbers of rows fit 32 bits, which warps exchange at a time.
+  Value exchanged(Value integer, int64_t distance);
   Value sumOfLanes(Value integer);
 
   nn::ExpertsOp root;
@@ -99,13 +100,7 @@ private:
 };
 } // namespace
 
-Emitter makeExpertsKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  auto op = cast<nn::ExpertsOp>(root);
-  Type precision = op.getPrecision().value_or(Float32Type::get(kernel.getContext()));
-  return std::make_unique<ExpertsKernel>(kernel, op, architecture, matrixInstruction(architecture, precision));
-}
-
-bool hasExpertsKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+Emitter makeExpertsKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
   auto root = cast<nn::ExpertsOp>(op);
   auto isReadable = [](Value tensor) { return MicrokernelEmitter::isReadable(tensor); };
   Block *body = &kernel.getBody().front();
@@ -113,9 +108,13 @@ bool hasExpertsKernel(rt::KernelOp kernel, Operation *op, const Architecture &) 
     auto argument = dyn_cast<BlockArgument>(weight);
     return argument && argument.getOwner() == body;
   };
-  return !root.getIntermediateFormat() && isArgument(root.getGateUp()) && isArgument(root.getDown()) &&
-         isReadable(root.getInput()) && isReadable(root.getIndices()) && isReadable(root.getWeights()) &&
-         MicrokernelEmitter::yieldsOnly(kernel, root);
+  bool isTaken = !root.getIntermediateFormat() && isArgument(root.getGateUp()) && isArgument(root.getDown()) &&
+                 isReadable(root.getInput()) && isReadable(root.getIndices()) && isReadable(root.getWeights()) &&
+                 MicrokernelEmitter::yieldsOnly(kernel, root);
+  if (!isTaken)
+    return nullptr;
+  Type precision = root.getPrecision().value_or(Float32Type::get(kernel.getContext()));
+  return std::make_unique<ExpertsKernel>(kernel, root, architecture, matrixInstruction(architecture, precision));
 }
 
 LogicalResult ExpertsKernel::run() {
@@ -165,18 +164,14 @@ void ExpertsKernel::reserveScratch() {
 
 //===-- Rows by expert ------------------------------------------------------------------------------------------===//
 
-Value ExpertsKernel::shuffled(Value integer, int64_t distance) {
+Value ExpertsKernel::exchanged(Value integer, int64_t distance) {
   Value narrow = make<arith::TruncIOp>(b.getI32Type(), integer);
-  Value other =
-      make<mlir::gpu::ShuffleOp>(narrow, int32_t(distance), int32_t(architecture.warpSize), mlir::gpu::ShuffleMode::XOR)
-          .getShuffleResult();
-  return make<arith::ExtSIOp>(b.getI64Type(), other);
+  return make<arith::ExtSIOp>(b.getI64Type(), function.exchanged(narrow, distance));
 }
 
 Value ExpertsKernel::sumOfLanes(Value integer) {
-  for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2)
-    integer = add(integer, shuffled(integer, distance));
-  return integer;
+  Value narrow = make<arith::TruncIOp>(b.getI32Type(), integer);
+  return make<arith::ExtSIOp>(b.getI64Type(), function.combineLanes(narrow, kernel::Combination::ADD));
 }
 
 LogicalResult ExpertsKernel::emitForExperts(function_ref<LogicalResult(Value expert)> body) {
@@ -265,7 +260,7 @@ LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
   // Lanes whose bit of the distance is set come after those that they exchange sums with.
   Value all = (*counted)[0], before = constant(0);
   for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2) {
-    Value other = shuffled(all, distance);
+    Value other = exchanged(all, distance);
     Value isLater = equal(rem(div(function.lane, constant(distance)), constant(2)), constant(1));
     before = add(before, select(isLater, other, constant(0)));
     all = add(all, other);

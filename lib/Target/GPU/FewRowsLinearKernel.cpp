@@ -46,14 +46,15 @@ private:
   LogicalResult run() override;
   LogicalResult emitFunction(int64_t rows, int64_t threads, AffineExpr isUsed);
   int64_t threadsFor(int64_t rows);
+  int64_t mostThreadsFor(int64_t rows);
+  /// Returns the registers of a thread, as ptxas (version 13.0) gives them, in units of eight.
+  static int64_t registersFor(int64_t rows) { return rows == 1 ? 40 : 88; }
   /// Adds up this warp's part of the depth, of all features of the block. Stores the sums of each row.
   LogicalResult multiplyFloats(ArrayRef<Value> rows, Value partial);
   LogicalResult multiplyPanel(const BlockPanels &panels, ArrayRef<Value> rows, Value partial);
   LogicalResult storeBlock(int64_t rows, int64_t threads, Value partial, bool isSplit);
   Element input(Value row, Value k, int64_t width);
   Value blockInput(Value stored, Value row, Value k, int64_t width);
-  /// Returns a value with that of the lane whose number differs in one bit added.
-  Value exchange(Value value, int64_t distance);
   Value elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value index, bool isUpper);
   /// Returns four elements of a feature as f32, but for a factor that is returned, too.
   std::pair<SmallVector<Value>, double> decodeWord(const BlockPanels &panels, Value bytes);
@@ -137,10 +138,8 @@ void FewRowsLinearKernel::chooseShape(KernelShape &shape) {
   shape.state("kernel", "few rows linear");
   threadsOfOne = threadsFor(1);
   threadsOfFew = threadsFor(rowsAtATime);
-  // Warps share the depth of panels; of floats they share the features of a block.
-  int64_t most = weights.panelsOf(root.getWeight()) ? mostThreads : leastThreads;
-  shape.choose("threads_one_row", threadsOfOne, {leastThreads, most, leastThreads});
-  shape.choose("threads", threadsOfFew, {leastThreads, most, leastThreads});
+  shape.choose("threads_one_row", threadsOfOne, {leastThreads, mostThreadsFor(1), leastThreads});
+  shape.choose("threads", threadsOfFew, {leastThreads, mostThreadsFor(rowsAtATime), leastThreads});
   shape.state("rows", rowsAtATime);
   shape.state("features", blockFeatures);
   shape.state("products", "f32");
@@ -155,16 +154,21 @@ LogicalResult FewRowsLinearKernel::run() {
                                                       : emitFunction(rowsAtATime, threadsOfFew, isFew - isOne);
 }
 
-/// Returns the threads of a block. Warps share the depth of panels, and reading these takes the time: as long as all
-/// blocks run at once, more warps have more loads on their way. An H200 takes 12 us for one row of 4096 x 4096 in INT4
-/// with eight warps, two for each scheduler, which issue an instruction every sixth cycle.
-int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
+/// Returns the most threads that a block may have, as its registers allow. Warps share the depth of panels; of floats
+/// they share the features of a block.
+int64_t FewRowsLinearKernel::mostThreadsFor(int64_t rows) {
   if (architecture.vendor != Vendor::Nvidia || !weights.panelsOf(root.getWeight()))
     return leastThreads;
-  // ptxas (version 13.0) gives a thread so many registers, in units of eight.
-  int64_t registers = rows == 1 ? 40 : 88, blocks = llvm::divideCeil(linear.features(), blockFeatures);
+  return std::min(mostThreads, registersOfMultiprocessor / registersFor(rows) / leastThreads * leastThreads);
+}
+
+/// Returns the threads of a block. Reading panels takes the time: as long as all blocks run at once, more warps have
+/// more loads on their way. An H200 takes 12 us for one row of 4096 x 4096 in INT4 with eight warps, two for each
+/// scheduler, which issue an instruction every sixth cycle.
+int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
+  int64_t registers = registersFor(rows), blocks = llvm::divideCeil(linear.features(), blockFeatures);
   int64_t threads = leastThreads;
-  while (2 * threads <= mostThreads && 2 * threads * registers <= registersOfMultiprocessor &&
+  while (2 * threads <= mostThreadsFor(rows) &&
          blocks <= registersOfMultiprocessor / (2 * threads * registers) * architecture.multiprocessors &&
          2 * threads / architecture.warpSize * BlockPanels::stepDepth <= linear.depth())
     threads *= 2;
@@ -190,13 +194,6 @@ LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, int64_t thread
     return failure();
   function.endLaunch();
   return success();
-}
-
-Value FewRowsLinearKernel::exchange(Value value, int64_t distance) {
-  Value other =
-      make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize), mlir::gpu::ShuffleMode::XOR)
-          .getShuffleResult();
-  return make<arith::AddFOp>(value, other);
 }
 
 LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value partial) {
@@ -237,7 +234,7 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
       return failure();
     for (Value &sum : *sums) {
       sum = make<vector::ReductionOp>(vector::CombiningKind::ADD, sum);
-      sum = function.combineWarp(sum, kernel::Combination::ADD);
+      sum = function.combineLanes(sum, kernel::Combination::ADD);
     }
     Value isFirst = equal(function.lane, constant(0));
     ifThen(isFirst, [&] {
@@ -399,9 +396,9 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
     for (int64_t feature = 0; feature != laneFeatures; ++feature) {
       Value one = make<vector::ExtractOp>(sum, feature);
       for (int64_t distance = lanesOfLine; distance != lanesOfStep / 2; distance *= 2)
-        one = exchange(one, distance);
+        one = make<arith::AddFOp>(one, function.exchanged(one, distance));
       for (int64_t distance = lanesOfStep; distance < architecture.warpSize; distance *= 2)
-        one = exchange(one, distance);
+        one = make<arith::AddFOp>(one, function.exchanged(one, distance));
       ofFeature.push_back(one);
     }
     Value all = make<vector::FromElementsOp>(VectorType::get({laneFeatures}, f32), ofFeature);

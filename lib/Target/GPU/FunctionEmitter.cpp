@@ -50,7 +50,7 @@ LogicalResult KernelEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefix)
   return run();
 }
 
-Attribute FunctionEmitter::describe(ArrayRef<TensorMapShape> tensorMaps) {
+static Attribute describe(OpBuilder &b, const SymbolicSizes &sizes, ArrayRef<TensorMapShape> tensorMaps) {
   SmallVector<Attribute> all;
   for (const TensorMapShape &map : tensorMaps) {
     NamedAttrList facts;
@@ -83,7 +83,7 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   operation->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   operation.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
   if (!tensorMaps.empty())
-    operation->setAttr(tensorMapsAttribute, describe(tensorMaps));
+    operation->setAttr(tensorMapsAttribute, describe(b, sizes, tensorMaps));
   b.setInsertionPointToEnd(&operation.getBody().front());
   auto end = make<mlir::gpu::ReturnOp>();
   beginFunction(end);
@@ -164,18 +164,6 @@ Value FunctionEmitter::kernelScratch(AffineExpr offset) {
   return memory.at(operation.getArgument(scratchArgument()), bytes, b.getI8Type());
 }
 
-void FunctionEmitter::callFunction(StringRef callee, ArrayRef<Value> arguments) {
-  auto declared = module.lookupSymbol<LLVM::LLVMFuncOp>(callee);
-  if (!declared) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
-    SmallVector<Type> types(ValueRange(arguments).getTypes());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
-    declared = make<LLVM::LLVMFuncOp>(callee, type);
-  }
-  make<LLVM::CallOp>(declared, arguments);
-}
-
 void FunctionEmitter::emitBlockBarrier() { make<mlir::gpu::BarrierOp>(); }
 
 void FunctionEmitter::emitWarpBarrier() {
@@ -189,10 +177,10 @@ void FunctionEmitter::emitWarpBarrier() {
   make<LLVM::CallIntrinsicOp>(b.getStringAttr("llvm.amdgcn.wave.barrier"), ValueRange{});
 }
 
-/// Returns what the lane has whose number differs in the bits of `distance`. Warps exchange 32 bits at a time.
 Value FunctionEmitter::exchanged(Value value, int64_t distance) {
   Type type = value.getType();
   unsigned bits = type.getIntOrFloatBitWidth();
+  // Warps exchange 32 bits at a time.
   if (bits == 32)
     return make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize),
                                       mlir::gpu::ShuffleMode::XOR)
@@ -211,8 +199,8 @@ Value FunctionEmitter::exchanged(Value value, int64_t distance) {
   return make<arith::OrIOp>(low, high);
 }
 
-Value FunctionEmitter::combineWarp(Value value, kernel::Combination kind) {
-  for (int64_t distance = architecture.warpSize / 2; distance != 0; distance /= 2)
+Value FunctionEmitter::combineLanes(Value value, kernel::Combination kind, std::optional<int64_t> lanes) {
+  for (int64_t distance = lanes.value_or(architecture.warpSize) / 2; distance != 0; distance /= 2)
     value = vector::makeArithReduction(b, loc, kind, value, exchanged(value, distance));
   return value;
 }
@@ -298,7 +286,7 @@ kernel::Values FunctionEmitter::emitReductions(Value count, ArrayRef<kernel::Red
     if (width > 1)
       result = make<vector::ReductionOp>(reduction.kind, result);
     if (together)
-      result = combineWarp(result, reduction.kind);
+      result = combineLanes(result, reduction.kind);
   }
   if (together)
     emitWarpBarrier();

@@ -108,18 +108,16 @@ public:
     lanesShareRow = before;
     return result;
   }
-  /// Returns what the lanes of the warp have, combined; all lanes have it then.
-  mlir::Value combineWarp(mlir::Value value, kernel::Combination kind);
+  /// Returns what the lane has whose number differs in the bits of `distance`.
+  mlir::Value exchanged(mlir::Value value, int64_t distance);
+  /// Returns what as many neighbouring lanes have, or all of the warp, combined; all of them have it then.
+  mlir::Value combineLanes(mlir::Value value, kernel::Combination kind, std::optional<int64_t> lanes = std::nullopt);
   /// Returns where scratch of the launch begins, and the part from `offset` on.
   mlir::Value kernelScratch(mlir::AffineExpr offset);
   /// Reserves scratch that the kernel's functions share, those that begin from now on; returns where it begins.
   mlir::AffineExpr reserve(mlir::AffineExpr bytes);
   /// Says how much scratch the function uses, for functions that divide it up themselves.
   void setLaunchScratch(mlir::AffineExpr bytes) { scratchBytes = bytes; }
-  /// Returns integers as an attribute.
-  mlir::Attribute attributeOf(llvm::ArrayRef<int64_t> values) { return b.getI64ArrayAttr(values); }
-  /// Calls a function that the module does not have: a microkernel.
-  void callFunction(llvm::StringRef callee, llvm::ArrayRef<mlir::Value> arguments);
 
   const Architecture &architecture;
 
@@ -135,8 +133,6 @@ private:
   unsigned scratchArgument() {
     return kernel.getNumArguments() + kernel.getResultTypes().size() + unsigned(kernel.getSizes().size());
   }
-  mlir::Value exchanged(mlir::Value value, int64_t distance);
-  mlir::Attribute describe(llvm::ArrayRef<TensorMapShape> tensorMaps);
 
   mlir::gpu::GPUModuleOp module;
   std::string name;

@@ -38,8 +38,8 @@ class IntegerLinearKernel final : public TiledLinear {
 public:
   IntegerLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                       const MatrixInstruction &instruction, RowRange range, const QuantizedRows &input)
-      : TiledLinear(kernel, root, architecture, instruction, range, &input), panels(*panelTiles.panels),
-        half(findMatrixInstruction(architecture, MatrixElement::I8, stepDepth / 2)) {
+      : TiledLinear(kernel, root, "integer linear", architecture, instruction, range, &input),
+        panels(*panelTiles.panels), half(findMatrixInstruction(architecture, MatrixElement::I8, stepDepth / 2)) {
     areHalves = panels.block == stepDepth / 2;
     areTiles = panels.block % QuantizedRows::tileDepth == 0 && !panels.hasMinima &&
                nn::QuantizeOp(input.quantize).getFormat().getBlock() % QuantizedRows::tileDepth == 0;
@@ -49,7 +49,6 @@ public:
 private:
   using Unit = PanelTiles::Unit;
 
-  StringRef name() const override { return "integer linear"; }
   MatrixTiles tilesFor(TileSize size) const override;
 
   // From memory to a stage.
@@ -65,7 +64,8 @@ private:
   SmallVector<Value> loadIntegers(const MatrixTiles &tiles, Value tile, Value firstRow, int64_t step, bool isRight);
   /// Adds the products of a step, or of one of its halves if `part` is not -1.
   void multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value> right, int64_t part, SmallVectorImpl<Value> &sums);
-  Value callMatrix(const MatrixInstruction &of, ArrayRef<Value> left, ArrayRef<Value> right, ArrayRef<Value> sums);
+  /// Calls an instruction of AMD's.
+  Value callMatrix(Value left, Value right, Value sums);
   /// Returns what the rows, or the columns, of this lane's sums of a fragment have in a list of floats.
   SmallVector<Value> ofRows(Value floats, Value firstRow);
   SmallVector<Value> ofColumns(Value floats, Value firstColumn);
@@ -217,47 +217,34 @@ SmallVector<Value> IntegerLinearKernel::loadIntegers(const MatrixTiles &tiles, V
   llvm_unreachable("no other families multiply integers");
 }
 
-Value IntegerLinearKernel::callMatrix(const MatrixInstruction &of, ArrayRef<Value> left, ArrayRef<Value> right,
-                                      ArrayRef<Value> sums) {
-  SmallVector<Value> arguments(left);
-  arguments.append(right.begin(), right.end());
-  arguments.append(sums.begin(), sums.end());
-  Type result = isMma() ? LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getI32Type()))
-                        : sums[0].getType();
-  Type i1 = b.getI1Type();
-  auto flag = [&](bool value) -> Value { return make<arith::ConstantOp>(b.getIntegerAttr(i1, value ? 1 : 0)); };
-  if (of.family == MatrixFamily::Mfma)
+Value IntegerLinearKernel::callMatrix(Value left, Value right, Value sums) {
+  SmallVector<Value> arguments = {left, right, sums};
+  auto flag = [&](bool value) -> Value { return make<arith::ConstantOp>(b.getBoolAttr(value)); };
+  if (instruction.family == MatrixFamily::Mfma)
     arguments.append(3, word(0));
-  else if (!isMma()) // Both factors have signs, and sums wrap.
-    arguments = {flag(true), left[0], flag(true), right[0], sums[0], flag(false)};
-  return matrices.callIntrinsic((of.intrinsic + of.overload).str(), result, arguments);
+  else // Both factors have signs, and sums wrap.
+    arguments = {flag(true), left, flag(true), right, sums, flag(false)};
+  return matrices.callIntrinsic((instruction.intrinsic + instruction.overload).str(), sums.getType(), arguments);
 }
 
 void IntegerLinearKernel::multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value> right, int64_t part,
                                            SmallVectorImpl<Value> &sums) {
   bool isWhole = part < 0;
-  if (isMma()) {
-    // The 16 rows of the right fragment are columns of two instructions.
-    for (int64_t columns = 0; columns != 2; ++columns) {
-      MutableArrayRef<Value> four = MutableArrayRef(sums).slice(size_t(4 * columns), 4);
-      size_t first = isWhole ? 0 : size_t(part);
-      Value product = callMatrix(isWhole ? instruction : *half, left.slice(2 * first, isWhole ? 4 : 2),
-                                 right.slice(2 * size_t(columns) + first, isWhole ? 2 : 1), four);
-      for (auto [i, sum] : llvm::enumerate(four))
-        sum = make<LLVM::ExtractValueOp>(product, int64_t(i));
-    }
-    return;
-  }
+  if (isMma() && isWhole)
+    return matrices.multiplyHalves(instruction.intrinsic, left, right, sums);
+  if (isMma())
+    return matrices.multiplyHalves(half->intrinsic, left.slice(2 * size_t(part), 2),
+                                   {right[size_t(part)], right[size_t(part) + 2]}, sums);
   if (!isWhole && left.size() == 1) {
     // Instructions of CDNA 3 take whole steps: lanes with the other half of one factor have zeros.
     Value isPart = equal(div(function.lane, constant(2 * fragmentRows)), constant(part));
     Value masked = select(isPart, right[0], constant(0));
-    sums[0] = callMatrix(instruction, left[0], masked, sums[0]);
+    sums[0] = callMatrix(left[0], masked, sums[0]);
     return;
   }
   for (auto [i, values] : llvm::enumerate(llvm::zip_equal(left, right)))
     if (isWhole || int64_t(i) == part)
-      sums[0] = callMatrix(instruction, std::get<0>(values), std::get<1>(values), sums[0]);
+      sums[0] = callMatrix(std::get<0>(values), std::get<1>(values), sums[0]);
 }
 
 SmallVector<Value> IntegerLinearKernel::ofRows(Value floats, Value firstRow) {

@@ -41,21 +41,14 @@ Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, mlir::Operation *root, cons
                                 const QuantizedRows *input);
 /// Returns true if makeFewRowsLinearKernel() can read the linear's weight.
 bool multipliesFewRows(rt::KernelOp kernel, nn::LinearOp linear);
+// Null if there is no emitter for a kernel; such ones are left to emitGeneralKernel().
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-// True if these emitters can compile a kernel; the others are left to emitGeneralKernel().
-bool hasAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-bool hasCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-bool hasCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-bool hasMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-bool hasRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-bool hasExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
-bool hasCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 
 /// Emits a kernel of any ops, one launch for each loop nest of their references, in f32. Temporaries are in the
 /// launch's scratch.

@@ -14,11 +14,7 @@ using namespace mlir;
 namespace intarsia::gpu {
 
 Indices LinearResults::indicesAt(Value tensor, Value row, Value last) {
-  Indices at;
-  for (Value index : function.delinearize(row, ArrayRef(function.sizes.of(tensor)).drop_back()))
-    at.push_back({index});
-  at.push_back({last, true});
-  return at;
+  return kernel::indicesOf(function.delinearize(row, ArrayRef(function.sizes.of(tensor)).drop_back()), last);
 }
 
 LogicalResult LinearResults::storeResults(Value row, Value column, int64_t width,
@@ -34,11 +30,8 @@ LogicalResult LinearResults::storeResults(Value row, Value column, int64_t width
   };
   LogicalResult stored = success();
   for (unsigned output = 0; succeeded(stored) && output != function.outputs.size(); ++output) {
-    Indices at = indicesAt(function.yielded(output), row, column);
-    Element element = tensors.evaluate(function.yielded(output), at, width);
-    stored = LogicalResult(element);
-    if (succeeded(stored))
-      tensors.store(*element, function.outputs[output], at, width);
+    // Outputs may have other leading dimensions than each other.
+    stored = tensors.storeOutputs(output, indicesAt(function.yielded(output), row, column), width);
   }
   tensors.bound.erase(root.getResult());
   return stored;

@@ -36,6 +36,18 @@ private:
 } // namespace
 
 Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
+  SymbolicSizes sizes(kernel);
+  auto isF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
+  WalkResult walked = kernel.getBody().walk([&](Operation *op) {
+    bool isOther = isa<RowwiseOpInterface, nn::QuantizeOp, nn::DequantizeOp>(op);
+    return isOther || llvm::any_of(op->getOperandTypes(), isF64) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  bool isTaken = !walked.wasInterrupted() &&
+                 llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(), [&](Value result) {
+                   return sizes.of(kernel::KernelBody::stripReshapes(result)) == sizes.of(root->getResult(0));
+                 });
+  if (!isTaken)
+    return nullptr;
   auto op = cast<nn::MatmulOp>(root);
   // Elements of 16 bits are multiplied as they are, others in f32 unless they may be rounded.
   Type element = getElementTypeOrSelf(op.getLhs());
@@ -43,19 +55,6 @@ Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const Architectur
     element = op.getPrecision().value_or(Float32Type::get(kernel.getContext()));
   const MatrixInstruction &instruction = matrixInstruction(architecture, element);
   return std::make_unique<MatmulKernel>(kernel, op, architecture, instruction);
-}
-
-bool hasMatmulKernel(rt::KernelOp kernel, Operation *root, const Architecture &) {
-  SymbolicSizes sizes(kernel);
-  auto isF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
-  WalkResult walked = kernel.getBody().walk([&](Operation *op) {
-    bool isOther = isa<RowwiseOpInterface, nn::QuantizeOp, nn::DequantizeOp>(op);
-    return isOther || llvm::any_of(op->getOperandTypes(), isF64) ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  return !walked.wasInterrupted() &&
-         llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(), [&](Value result) {
-           return sizes.of(kernel::KernelBody::stripReshapes(result)) == sizes.of(root->getResult(0));
-         });
 }
 
 void MatmulKernel::chooseShape(KernelShape &shape) {
@@ -103,9 +102,7 @@ Factor MatmulKernel::factorOf(Value matrix, bool isTransposed, Value rows, Array
   factor.rows = rows;
   factor.isRagged = true;
   factor.elements = [this, matrix, isTransposed, batch](Value row, Value k, int64_t width) {
-    Indices at;
-    for (Value index : batch)
-      at.push_back({index});
+    Indices at = kernel::indicesOf(batch);
     Index ofRow{row}, ofDepth{k, true};
     at.append({isTransposed ? ofDepth : ofRow, isTransposed ? ofRow : ofDepth});
     return tensors.evaluate(matrix, at, width);
@@ -129,17 +126,9 @@ LogicalResult MatmulKernel::storeResults(ArrayRef<Value> batch, Value row, Value
   tensors.bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t count) -> Element {
     return read(at.back().base, count);
   };
-  LogicalResult stored = success();
-  for (unsigned output = 0; succeeded(stored) && output != function.outputs.size(); ++output) {
-    Indices at;
-    for (Value index : batch)
-      at.push_back({index});
-    at.append({Index{row}, Index{column, true}});
-    Element element = tensors.evaluate(function.yielded(output), at, width);
-    stored = LogicalResult(element);
-    if (succeeded(stored))
-      tensors.store(*element, function.outputs[output], at, width);
-  }
+  SmallVector<Value> single(batch);
+  single.push_back(row);
+  LogicalResult stored = tensors.storeOutputs(kernel::indicesOf(single, column), width);
   tensors.bound.erase(root.getResult());
   return stored;
 }

@@ -76,9 +76,9 @@ std::function<Value(Value row)> MatrixEmitter::addressOfRows(Value pointer, int6
   return [this, pointer, depth](Value row) { return memory.at(pointer, mul(row, constant(depth)), elementType()); };
 }
 
-void MatrixEmitter::chooseTiles(KernelShape &shape, MatrixTiles &tiles, int64_t bytesBeside) const {
-  shape.state("block", function.attributeOf({tiles.rows, tiles.columns}));
-  shape.state("warp", function.attributeOf({tiles.warpRows, tiles.warpColumns}));
+void MatrixEmitter::chooseTiles(KernelShape &shape, MatrixTiles &tiles, int64_t bytesBeside) {
+  shape.state("block", b.getI64ArrayAttr({tiles.rows, tiles.columns}));
+  shape.state("warp", b.getI64ArrayAttr({tiles.warpRows, tiles.warpColumns}));
   shape.state("depth", tiles.chunks * chunkElements());
   // Four warps read a stage until the next one is multiplied.
   int64_t leastStages = isWarpgroup() ? 3 : 2, mostLoads = 8, bytesOfStage = sharedBytesOf(tiles) / tiles.stages;
@@ -324,6 +324,23 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
   llvm_unreachable("no other families load fragments");
 }
 
+void MatrixEmitter::multiplyHalves(StringRef name, ArrayRef<Value> left, ArrayRef<Value> right,
+                                   MutableArrayRef<Value> sums,
+                                   function_ref<void(int64_t half, SmallVectorImpl<Value> &)> rest) {
+  Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, sums[0].getType()));
+  for (int64_t half = 0; half != 2; ++half) {
+    SmallVector<Value> arguments(left);
+    llvm::append_range(arguments, right.slice(half * right.size() / 2, right.size() / 2));
+    MutableArrayRef<Value> four = sums.slice(4 * half, 4);
+    llvm::append_range(arguments, four);
+    if (rest)
+      rest(half, arguments);
+    Value product = callIntrinsic(name, result, arguments);
+    for (auto [i, sum] : llvm::enumerate(four))
+      sum = make<LLVM::ExtractValueOp>(product, int64_t(i));
+  }
+}
+
 void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> right, MutableArrayRef<Value> sums) {
   if (instruction.family == MatrixFamily::MultiplyAdds) {
     for (int64_t k = 0; k != chunkElements(); ++k)
@@ -334,20 +351,8 @@ void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> righ
     return;
   }
   std::string name = (instruction.intrinsic + instruction.overload).str();
-  if (instruction.family == MatrixFamily::Mma) {
-    // The 16 rows of the right fragment are columns of two instructions.
-    Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
-    for (int64_t half = 0; half != 2; ++half) {
-      SmallVector<Value> arguments(left);
-      arguments.append({right[2 * half], right[2 * half + 1]});
-      MutableArrayRef<Value> four = sums.slice(4 * half, 4);
-      arguments.append(four.begin(), four.end());
-      Value product = callIntrinsic(name, result, arguments);
-      for (auto [i, sum] : llvm::enumerate(four))
-        sum = make<LLVM::ExtractValueOp>(product, int64_t(i));
-    }
-    return;
-  }
+  if (instruction.family == MatrixFamily::Mma)
+    return multiplyHalves(name, left, right, sums);
   bool isMfma = instruction.family == MatrixFamily::Mfma;
   // A lane's chunk may be the elements of several instructions.
   int64_t ofLane = cast<VectorType>(left[0].getType()).getDimSize(0);

@@ -88,7 +88,7 @@ public:
 
   /// States what tiles are, and chooses what does not change where their elements lie. A block has so many bytes of
   /// shared memory beside its stages.
-  void chooseTiles(KernelShape &shape, MatrixTiles &tiles, int64_t bytesBeside = 0) const;
+  void chooseTiles(KernelShape &shape, MatrixTiles &tiles, int64_t bytesBeside = 0);
   /// Returns bytes of shared memory that a block takes.
   int64_t sharedBytesOf(const MatrixTiles &tiles) const;
   /// Elements of a chunk of 16 bytes.
@@ -123,6 +123,11 @@ public:
   /// computing when the function goes on.
   void beginWarpgroupStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,
                            llvm::SmallVectorImpl<mlir::Value> &sums);
+  /// Calls an instruction of the family Mma for the first 8 rows of the right fragment and for the others: they are the
+  /// columns of the product. `rest` appends further arguments, for each half.
+  void multiplyHalves(llvm::StringRef name, llvm::ArrayRef<mlir::Value> left, llvm::ArrayRef<mlir::Value> right,
+                      llvm::MutableArrayRef<mlir::Value> sums,
+                      llvm::function_ref<void(int64_t half, llvm::SmallVectorImpl<mlir::Value> &)> rest = nullptr);
   mlir::Value zeroSums();
   mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange arguments);
   int64_t valuesOfTile() const; ///< that hold a lane's part of 16 x 16 sums

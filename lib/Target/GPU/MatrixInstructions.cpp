@@ -63,8 +63,6 @@ static constexpr MatrixInstruction instructions[] = {
     {MultiplyAdds, F32, 16, 16, 4, "", "", /*emulated=*/0},
 };
 
-ArrayRef<MatrixInstruction> matrixInstructions() { return instructions; }
-
 std::string nameOf(const MatrixInstruction &instruction) {
   static constexpr StringLiteral families[] = {"mma", "wgmma", "mfma", "wmma", "wmma", "multiply-adds"};
   static constexpr StringLiteral elements[] = {"f16",  "bf16",     "tf32",  "f32",  "i8",

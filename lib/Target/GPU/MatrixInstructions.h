@@ -41,8 +41,6 @@ struct MatrixInstruction {
   int32_t emulated;              ///< itx_emulated_mma_kind
 };
 
-/// Returns all matrix instructions of all architectures.
-llvm::ArrayRef<MatrixInstruction> matrixInstructions();
 /// Returns the instruction that an architecture multiplies elements of a type with, the deepest of at most `depth`;
 /// null if it has none.
 const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element,

@@ -25,7 +25,7 @@ class MatrixLinearKernel final : public TiledLinear {
 public:
   MatrixLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                      const MatrixInstruction &instruction, RowRange range, const QuantizedRows *input)
-      : TiledLinear(kernel, root, architecture, instruction, range, input) {
+      : TiledLinear(kernel, root, "matrix linear", architecture, instruction, range, input) {
     linear.scaled = [this](Value sums, Value row, Value column, int64_t width) {
       return scaled(sums, row, column, width);
     };
@@ -34,7 +34,6 @@ public:
 private:
   using Unit = PanelTiles::Unit;
 
-  StringRef name() const override { return "matrix linear"; }
   MatrixTiles tilesFor(TileSize size) const override;
   Factor inputFactor(Value rows) override;
   Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn) override;

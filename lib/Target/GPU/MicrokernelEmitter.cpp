@@ -89,11 +89,7 @@ LogicalResult MicrokernelEmitter::prepare(Value tensor) {
     Value to = memory.at(function.kernelScratch(offset), mul(row, function.size(extents.back())), f32);
     SmallVector<Value> prefix = function.delinearize(row, leading);
     return vectorLoop(function.size(extents.back()), [&](Value i, int64_t width) -> LogicalResult {
-      Indices at;
-      for (Value index : prefix)
-        at.push_back({index});
-      at.push_back({i, true});
-      Element element = tensors.evaluate(tensor, at, width);
+      Element element = tensors.evaluate(tensor, kernel::indicesOf(prefix, i), width);
       if (failed(element))
         return failure();
       Value x = *element;
@@ -153,9 +149,34 @@ void MicrokernelEmitter::pushOutput() {
 }
 
 void MicrokernelEmitter::call(StringRef microkernel, int32_t leastBlocks) {
-  function.callFunction(microkernel, arguments);
+  auto module = function.operation->getParentOfType<mlir::gpu::GPUModuleOp>();
+  auto declared = module.lookupSymbol<LLVM::LLVMFuncOp>(microkernel);
+  if (!declared) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    SmallVector<Type> types(ValueRange(arguments).getTypes());
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
+    declared = make<LLVM::LLVMFuncOp>(microkernel, type);
+  }
+  make<LLVM::CallOp>(declared, arguments);
   function.planRegistersFor(leastBlocks);
   arguments.clear();
+}
+
+void MicrokernelEmitter::stateTile(KernelShape &shape, StringRef microkernel, const AttentionTile &tile) {
+  shape.state("microkernel", microkernel);
+  shape.state("queries", tile.rows);
+  shape.state("block_keys", tile.keys);
+  shape.state("threads", tile.threads);
+  shape.state("shared_bytes", tile.sharedBytes);
+}
+
+void MicrokernelEmitter::callTile(StringRef microkernel, const AttentionTile &tile, Value shared) {
+  for (int64_t argument : tile.arguments)
+    push(argument);
+  push(shared);
+  // Two groups of four warps fill the registers of a multiprocessor.
+  call(microkernel, /*leastBlocks=*/tile.byWarpgroups ? 1 : 2);
 }
 
 } // namespace intarsia::gpu

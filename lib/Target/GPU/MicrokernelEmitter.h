@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_GPU_MICROKERNELEMITTER_H
 #define INTARSIA_LIB_TARGET_GPU_MICROKERNELEMITTER_H
 
+#include "lib/Target/GPU/AttentionShapes.h"
 #include "lib/Target/GPU/KernelEmitter.h"
 #include "lib/Target/GPU/Microkernels/ElementKind.h"
 
@@ -47,6 +48,9 @@ protected:
   /// Calls a microkernel with the arguments, and forgets them. Registers have to suffice for so many blocks on a
   /// multiprocessor.
   void call(llvm::StringRef microkernel, int32_t leastBlocks = 2);
+  /// States the tile of a microkernel of attention; calls it with the tile behind the arguments so far.
+  static void stateTile(KernelShape &shape, llvm::StringRef microkernel, const AttentionTile &tile);
+  void callTile(llvm::StringRef microkernel, const AttentionTile &tile, mlir::Value shared);
 
   static int64_t kindOf(mlir::Type element);
 

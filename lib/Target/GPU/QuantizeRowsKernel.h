@@ -34,8 +34,11 @@ private:
   mlir::Value featureOf(mlir::Value begin) { return add(begin, mul(function.lane, constant(width))); }
   /// Returns this lane's elements from feature `k` on; those behind the last feature are zeros.
   Element elementsAt(const RowScope &row, mlir::Value k);
-  /// Returns the sum, or the maximum, of integers of neighbouring lanes.
-  mlir::Value combine(mlir::Value value, int64_t lanes, bool maximum);
+  /// Returns this lane's elements from feature `k` of a row on, and the bits of their magnitudes.
+  mlir::FailureOr<mlir::Value> loadSpan(const RowScope &row, mlir::Value k);
+  mlir::Value magnitudes(mlir::Value elements);
+  /// Returns the largest magnitude of neighbouring lanes.
+  mlir::Value largestOf(mlir::Value bits, int64_t lanes);
   /// Returns the largest magnitude of a row: NaN or infinity if it has one.
   mlir::FailureOr<mlir::Value> largestOfRow(const RowScope &row, int64_t spans);
 

@@ -129,11 +129,7 @@ LogicalResult QuantizeRowsKernel::run() {
 Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
   Type f32 = b.getF32Type();
   auto readAsComputed = [&](Value at, int64_t count) -> Element {
-    Indices indices;
-    for (Value prefix : row.prefix)
-      indices.push_back({prefix});
-    indices.push_back({at, true});
-    return tensors.evaluate(input, indices, count);
+    return tensors.evaluate(input, kernel::indicesOf(row.prefix, at), count);
   };
   Value channels = quantized.quantize.getChannels();
   auto read = [&](Value at, int64_t count) -> Element {
@@ -168,28 +164,28 @@ Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
   return make<vector::FromElementsOp>(VectorType::get({width}, f32), each).getResult();
 }
 
-Value QuantizeRowsKernel::combine(Value value, int64_t lanes, bool maximum) {
-  for (int64_t distance = 1; distance != lanes; distance *= 2) {
-    Value other = make<mlir::gpu::ShuffleOp>(value, int32_t(distance), int32_t(architecture.warpSize),
-                                             mlir::gpu::ShuffleMode::XOR)
-                      .getShuffleResult();
-    value = maximum ? make<arith::MaxSIOp>(value, other).getResult() : make<arith::AddIOp>(value, other).getResult();
-  }
-  return value;
+FailureOr<Value> QuantizeRowsKernel::loadSpan(const RowScope &row, Value k) {
+  return function.alone([&] { return elementsAt(row, k); });
+}
+
+Value QuantizeRowsKernel::magnitudes(Value elements) {
+  // NaN is larger than infinity, which is larger than all others: the largest, and a scale, get it.
+  Value bits = make<vector::BitCastOp>(VectorType::get({width}, b.getI32Type()), elements);
+  return make<arith::AndIOp>(bits, integers(0x7fffffff, width));
+}
+
+Value QuantizeRowsKernel::largestOf(Value bits, int64_t lanes) {
+  Value largest = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, bits);
+  return make<arith::BitcastOp>(b.getF32Type(), function.combineLanes(largest, kernel::Combination::MAXSI, lanes));
 }
 
 LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin) {
-  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
   Value k = featureOf(begin);
-  Element elements = function.alone([&] { return elementsAt(row, k); });
+  Element elements = loadSpan(row, k);
   if (failed(elements))
     return failure();
-  // NaN is larger than infinity, which is larger than all others: the scale gets it.
-  auto ofLane = VectorType::get({width}, i32);
-  Value magnitudes = make<arith::AndIOp>(make<vector::BitCastOp>(ofLane, *elements), integers(0x7fffffff, width));
-  Value largest = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, magnitudes);
-  largest = combine(largest, quantized.quantize.getFormat().getBlock() / width, /*maximum=*/true);
-  largest = make<arith::BitcastOp>(f32, largest);
+  Value largest = largestOf(magnitudes(*elements), quantized.quantize.getFormat().getBlock() / width);
   // Below 1e-35 the quotient would overflow: such a block is zero.
   Value isTiny = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, largest, floatConstant(1e-35, f32, 1));
   Value highest = floatConstant(nn::largestOfWideBlock, f32, 1), zero = floatConstant(0.0, f32, 1);
@@ -201,12 +197,13 @@ LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin)
   // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
   constexpr int64_t rounderBits = 0x4b400000;
   Value rounded = make<math::FmaOp>(*elements, splat(inverse, width), floatConstant(12582912.0, f32, width));
-  Value values = make<arith::SubIOp>(make<vector::BitCastOp>(ofLane, rounded), integers(rounderBits, width));
+  Value values = make<arith::SubIOp>(make<vector::BitCastOp>(VectorType::get({width}, b.getI32Type()), rounded),
+                                     integers(rounderBits, width));
   constexpr int64_t stepDepth = QuantizedRows::stepDepth;
   Value sum;
   if (quantized.hasSums) {
-    sum = combine(make<vector::ReductionOp>(vector::CombiningKind::ADD, values), stepDepth / width,
-                  /*maximum=*/false);
+    sum = make<vector::ReductionOp>(vector::CombiningKind::ADD, values);
+    sum = function.combineLanes(sum, kernel::Combination::ADD, stepDepth / width);
     sum = make<arith::MulFOp>(scale, make<arith::SIToFPOp>(f32, sum));
   }
   Value number = row.flat;
@@ -226,23 +223,17 @@ LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin)
 }
 
 FailureOr<Value> QuantizeRowsKernel::largestOfRow(const RowScope &row, int64_t spans) {
-  auto ofLane = VectorType::get({width}, b.getI32Type());
-  // NaN is larger than infinity, which is larger than all others.
   using Next = FailureOr<SmallVector<Value>>;
-  Next magnitudes = forLoop(constant(0), constant(spans * span()), constant(span()),
-                            SmallVector<Value>{integers(0, width)}, [&](Value begin, ValueRange running) -> Next {
-                              Element elements = function.alone([&] { return elementsAt(row, featureOf(begin)); });
-                              if (failed(elements))
-                                return failure();
-                              Value bits = make<vector::BitCastOp>(ofLane, *elements);
-                              bits = make<arith::AndIOp>(bits, integers(0x7fffffff, width));
-                              return SmallVector<Value>{make<arith::MaxSIOp>(bits, running[0])};
-                            });
-  if (failed(magnitudes))
+  Next largest = forLoop(constant(0), constant(spans * span()), constant(span()),
+                         SmallVector<Value>{integers(0, width)}, [&](Value begin, ValueRange running) -> Next {
+                           Element elements = loadSpan(row, featureOf(begin));
+                           if (failed(elements))
+                             return failure();
+                           return SmallVector<Value>{make<arith::MaxSIOp>(magnitudes(*elements), running[0])};
+                         });
+  if (failed(largest))
     return failure();
-  Value largest = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, (*magnitudes)[0]);
-  largest = combine(largest, architecture.warpSize, /*maximum=*/true);
-  return make<arith::BitcastOp>(b.getF32Type(), largest).getResult();
+  return largestOf((*largest)[0], architecture.warpSize);
 }
 
 LogicalResult QuantizeRowsKernel::quantizeRow(const RowScope &row, int64_t spans) {
@@ -286,7 +277,7 @@ LogicalResult QuantizeRowsKernel::quantizeToE4M3(const RowScope &row, Value begi
   Value divisor = select(isZero, floatConstant(1.0, f32, 1), scale);
   bool hasNegativeZero = !findMatrixInstruction(architecture, MatrixElement::E4M3FNUZ);
   Value k = featureOf(begin);
-  Element elements = function.alone([&] { return elementsAt(row, k); });
+  Element elements = loadSpan(row, k);
   if (failed(elements))
     return failure();
   Value bytes = memory.narrowE4M3(make<arith::DivFOp>(*elements, splat(divisor, width)), width);
@@ -303,17 +294,12 @@ LogicalResult QuantizeRowsKernel::quantizeToE4M3(const RowScope &row, Value begi
 }
 
 LogicalResult QuantizeRowsKernel::quantizeBlocks(const RowScope &row, Value begin, Value ofRow) {
-  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  Type i8 = b.getI8Type();
   Value k = featureOf(begin);
-  Element elements = function.alone([&] { return elementsAt(row, k); });
+  Element elements = loadSpan(row, k);
   if (failed(elements))
     return failure();
-  // NaN is larger than infinity, which is larger than all others: the scale gets it.
-  Value magnitudes = make<vector::BitCastOp>(VectorType::get({width}, b.getI32Type()), *elements);
-  magnitudes = make<arith::AndIOp>(magnitudes, integers(0x7fffffff, width));
-  Value largest = make<vector::ReductionOp>(vector::CombiningKind::MAXSI, magnitudes);
-  largest = combine(largest, quantized.block / width, /*maximum=*/true);
-  MemoryEmitter::BlockScale scale = memory.scaleE2M1(make<arith::BitcastOp>(f32, largest), ofRow);
+  MemoryEmitter::BlockScale scale = memory.scaleE2M1(largestOf(magnitudes(*elements), quantized.block / width), ofRow);
   Value ratios = memory.quotient(*elements, scale.whole, width);
   Value values = function.kernelScratch(number(0));
   Value first = add(mul(row.flat, constant(quantized.paddedDepth())), k);

@@ -35,7 +35,6 @@ private:
   LogicalResult run() override;
   LogicalResult readLogits(Value token);
   void takeLargest(Value token, Value k);
-  Value largestOfLanes(Value candidate);
   LogicalResult storeWeights(Value token);
 
   kernel::LogitEmitter order{*this};
@@ -46,15 +45,12 @@ private:
 };
 } // namespace
 
-Emitter makeRouteKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  return std::make_unique<RouteKernel>(kernel, cast<nn::RouteOp>(root), architecture);
-}
-
-bool hasRouteKernel(rt::KernelOp kernel, Operation *op, const Architecture &) {
+Emitter makeRouteKernel(rt::KernelOp kernel, Operation *op, const Architecture &architecture) {
   auto root = cast<nn::RouteOp>(op);
-  return MicrokernelEmitter::isReadable(root.getLogits()) &&
-         llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(),
-                      [&](Value result) { return result.getDefiningOp() == root; });
+  bool isTaken = MicrokernelEmitter::isReadable(root.getLogits()) &&
+                 llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(),
+                              [&](Value result) { return result.getDefiningOp() == root; });
+  return isTaken ? std::make_unique<RouteKernel>(kernel, root, architecture) : nullptr;
 }
 
 LogicalResult RouteKernel::run() {
@@ -87,23 +83,6 @@ LogicalResult RouteKernel::readLogits(Value token) {
   });
 }
 
-Value RouteKernel::largestOfLanes(Value candidate) {
-  Type i32 = b.getI32Type(), i64 = b.getI64Type();
-  for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2) {
-    Value halves[2];
-    for (int64_t half : {0, 1}) {
-      Value bits = make<arith::ShRUIOp>(candidate, constant(32 * half));
-      halves[half] = make<mlir::gpu::ShuffleOp>(make<arith::TruncIOp>(i32, bits), int32_t(distance),
-                                                int32_t(architecture.warpSize), mlir::gpu::ShuffleMode::XOR)
-                         .getShuffleResult();
-      halves[half] = make<arith::ExtUIOp>(i64, halves[half]);
-    }
-    Value other = make<arith::ShLIOp>(halves[1], constant(32));
-    candidate = max(candidate, make<arith::OrIOp>(other, halves[0]));
-  }
-  return candidate;
-}
-
 /// Moves the first of the largest logits to slot `k` of the chosen ones.
 void RouteKernel::takeLargest(Value token, Value k) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type(), i64 = b.getI64Type();
@@ -115,7 +94,7 @@ void RouteKernel::takeLargest(Value token, Value k) {
                          Value candidate = make<arith::OrIOp>(high, sub(constant(largestKey), expert));
                          return SmallVector<Value>{max(running[0], candidate)};
                        })[0];
-  best = make<arith::AndIOp>(largestOfLanes(best), constant(largestKey));
+  best = make<arith::AndIOp>(function.combineLanes(best, kernel::Combination::MAXSI), constant(largestKey));
   Value expert = sub(constant(largestKey), best);
   Value isFirst = equal(function.lane, constant(0));
   ifThen(isFirst, [&] {

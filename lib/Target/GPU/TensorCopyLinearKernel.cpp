@@ -23,7 +23,7 @@ namespace intarsia::gpu {
 namespace {
 
 /// Warps of a group: those of a matrix instruction, and those that set their registers together.
-constexpr int64_t warpsOfGroup = 4;
+constexpr int64_t warpsOfGroup = 4, warpsOfConsumers = 2 * warpsOfGroup;
 /// Registers of a thread of the producer and of two groups of consumers, and those of each thread when a block begins:
 /// what a multiprocessor of 65536 has for 384 threads. Consumers wait for ever for more than the producer gives back
 /// (PTX ISA, "setmaxnreg": multiples of 8 from 24 to 256).
@@ -39,11 +39,17 @@ constexpr int64_t bytesOfBarriers = 1024;
 /// rows of both operands: 132 blocks have 8 x 17 tiles.
 constexpr int64_t rowsOfTilesTogether = 8;
 
+int64_t stageBytes(const MatrixTiles &tiles) { return (tiles.rows + tiles.columns) * rowBytes; }
+
 class TensorCopyLinearKernel final : public TiledLinear {
 public:
   TensorCopyLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                          const MatrixInstruction &instruction, RowRange rows, unsigned input, unsigned weight)
-      : TiledLinear(kernel, root, architecture, instruction, rows), inputBuffer(input), weightBuffer(weight) {}
+      : TiledLinear(kernel, root, "tensor copy linear", architecture, instruction, rows), inputBuffer(input),
+        weightBuffer(weight) {
+    // Sums on their way to memory, and mbarriers.
+    bytesBeside = warpsOfConsumers * matrices.windowBytes(fragmentRows, columnsOfSums) + bytesOfBarriers;
+  }
 
   /// Returns the buffer that a factor of a linear is, row by row, in a type; nothing if it is none.
   static std::optional<unsigned> bufferOf(rt::KernelOp kernel, Value matrix, Type element);
@@ -54,11 +60,6 @@ private:
     Value stage, parity;
   };
 
-  StringRef name() const override { return "tensor copy linear"; }
-  /// Sums on their way to memory, and mbarriers.
-  int64_t bytesBeside(const MatrixTiles &tiles) const override {
-    return tiles.warps() * matrices.windowBytes(fragmentRows, columnsOfSums) + bytesOfBarriers;
-  }
   MatrixTiles tilesFor(TileSize size) const override;
   std::optional<Stream> streamOf(const Product &product, RowRange rows) override {
     return streamed.streamOf(product, rows);
@@ -94,7 +95,6 @@ private:
   Value stagePointer(const MatrixTiles &tiles, Value stage) {
     return memory.at(stages, mul(stage, constant(stageBytes(tiles))), b.getI8Type());
   }
-  int64_t stageBytes(const MatrixTiles &tiles) const { return (tiles.rows + tiles.columns) * rowBytes; }
   /// Keeps LLVM from unrolling the loop of these results.
   void keepRolled(ArrayRef<Value> results) {
     results.front().getDefiningOp()->setAttr(

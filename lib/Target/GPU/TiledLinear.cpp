@@ -21,13 +21,16 @@ static constexpr int64_t blocksOfFewTiles = 4;
 /// Threads of a block that adds up parts, and elements that one takes: 16 bytes.
 static constexpr int64_t threadsOfSum = 256, widestVector = 4;
 
-AffineExpr TiledLinear::isIn(RowRange rows) {
-  AffineExpr result = rows.most == RowRange().most ? number(1) : isAtMost(linear.rowsOfLinear(), rows.most);
-  return rows.above == 0 ? result : result - isAtMost(linear.rowsOfLinear(), rows.above);
+/// Returns an expression that is 1 for numbers of rows in a range, else 0.
+static AffineExpr isIn(AffineExpr rows, RowRange range) {
+  AffineExpr result = isAtMost(rows, range.most);
+  if (range.most == RowRange().most)
+    result = getAffineConstantExpr(1, rows.getContext());
+  return range.above == 0 ? result : result - isAtMost(rows, range.above);
 }
 
 void TiledLinear::chooseShape(KernelShape &shape) {
-  shape.state("kernel", name());
+  shape.state("kernel", name);
   shape.state("instruction", nameOf(instruction));
   // Large tiles read less memory for each sum, but they must be enough for most multiprocessors to have one.
   MatrixTiles large = tilesFor(TileSize::Large), small = tilesFor(TileSize::Small);
@@ -39,14 +42,14 @@ void TiledLinear::chooseShape(KernelShape &shape) {
   for (TileSize size : {TileSize::Least, TileSize::Small, TileSize::Large}) {
     RowRange rows = {std::max(rowRange.above, ranges[int(size)].above),
                      std::min(rowRange.most, ranges[int(size)].most)};
-    if (rows.above >= rows.most || isIn(rows) == number(0))
+    if (rows.above >= rows.most || isIn(linear.rowsOfLinear(), rows) == number(0))
       continue;
     SizedTiles sized = {size, rows, tilesFor(size), 1};
     shape.part(names[int(size)], [&](KernelShape &part) {
       part.state("rows_above", rows.above);
       if (rows.most != RowRange().most)
         part.state("rows_most", rows.most);
-      matrices.chooseTiles(part, sized.tiles, bytesBeside(sized.tiles));
+      matrices.chooseTiles(part, sized.tiles, bytesBeside);
       if (size == TileSize::Large)
         return;
       sized.parts = bestParts(sized.tiles);
@@ -152,7 +155,7 @@ Value TiledLinear::elementOfPart(Value part, Value row, Value column) {
 
 LogicalResult TiledLinear::emitTiles(const SizedTiles &sized) {
   const MatrixTiles &tiles = sized.tiles;
-  AffineExpr isUsed = isIn(sized.rows), rowTiles = linear.rowsOfLinear().ceilDiv(tiles.rows);
+  AffineExpr isUsed = isIn(linear.rowsOfLinear(), sized.rows), rowTiles = linear.rowsOfLinear().ceilDiv(tiles.rows);
   Product product = {tiles,
                      rowTiles,
                      int64_t(llvm::divideCeil(linear.features(), tiles.columns)),

@@ -31,9 +31,9 @@ inline constexpr int64_t leastDepthOfPart = 256;
 /// what derived classes say.
 class TiledLinear : public KernelEmitter {
 public:
-  TiledLinear(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
+  TiledLinear(rt::KernelOp kernel, nn::LinearOp root, llvm::StringRef name, const Architecture &architecture,
               const MatrixInstruction &instruction, RowRange rowRange, const QuantizedRows *input = nullptr)
-      : KernelEmitter(kernel, architecture), root(root), instruction(instruction),
+      : KernelEmitter(kernel, architecture), root(root), name(name), instruction(instruction),
         input(input ? std::optional(*input) : std::nullopt), rowRange(rowRange) {}
 
 protected:
@@ -42,9 +42,6 @@ protected:
   /// Sizes of tiles: of leastTileRows, of a few times as many, and such as read little memory for each sum.
   enum class TileSize { Least, Small, Large };
   virtual MatrixTiles tilesFor(TileSize size) const = 0;
-  virtual llvm::StringRef name() const = 0;
-  /// Returns bytes of shared memory that a block takes beside those of its stages.
-  virtual int64_t bytesBeside(const MatrixTiles & /*tiles*/) const { return 0; }
   /// Returns tiles of quantized rows, whose elements are `shorter` times as many as those of floats in as many bytes.
   MatrixTiles quantizedTiles(TileSize size, int64_t chunks, int64_t columnsOfLarge, int64_t shorter) const;
   /// Returns the input as a factor. Here it is quantized, and multiplied as it lies in scratch.
@@ -127,6 +124,8 @@ protected:
   mlir::Value partials() { return function.kernelScratch(scratchBegin()); }
 
   nn::LinearOp root;
+  llvm::StringRef name;    ///< in the kernel's shape
+  int64_t bytesBeside = 0; ///< of shared memory that a block takes beside its stages
   const MatrixInstruction &instruction;
   MatrixEmitter matrices{function, tensors, instruction};
   LinearResults linear{function, tensors, root};
@@ -145,8 +144,6 @@ private:
   mlir::LogicalResult run() override;
   /// Emits the functions with these tiles. The depth of products of few tiles may be split.
   mlir::LogicalResult emitTiles(const SizedTiles &sized);
-  /// Returns 1 for numbers of rows in a range, else 0.
-  mlir::AffineExpr isIn(RowRange rows);
   /// What that formula takes.
   GpuKernelShape shapeOf(int64_t rows);
   int64_t bestParts(const MatrixTiles &tiles);
