@@ -90,9 +90,8 @@ private:
     return builder.getIntNTy(type.isIndex() ? 64 : type.getIntOrFloatBitWidth());
   }
   llvm::Value *exact(llvm::Intrinsic::ID operation, llvm::Value *left, llvm::Value *right);
-  llvm::Value *positive(llvm::Value *divisor);
-  llvm::Value *notNegative(llvm::Value *dividend);
-  llvm::Value *floorDivide(llvm::Value *dividend, llvm::Value *divisor);
+  llvm::Value *divide(Operation &op, llvm::Value *dividend, llvm::Value *divisor);
+  llvm::Value *shift(Operation &op, llvm::Value *value, llvm::Value *amount);
   void testSize(Value size, unsigned owner, unsigned index);
   llvm::Expected<llvm::Value *> testBytes(MemRefType type, ValueRange dynamicSizes, unsigned owner, unsigned index);
   llvm::Error testEnd(memref::ViewOp view);

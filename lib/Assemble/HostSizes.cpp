@@ -24,31 +24,50 @@ llvm::Value *HostFunction::exact(llvm::Intrinsic::ID operation, llvm::Value *lef
   return builder.CreateExtractValue(result, 0);
 }
 
-/// Returns a divisor that the processor can divide by. If a computed divisor is not positive, the quotient counts as an
-/// overflow.
-llvm::Value *HostFunction::positive(llvm::Value *divisor) {
-  if (auto *constant = dyn_cast<llvm::ConstantInt>(divisor); constant && constant->getSExtValue() > 0)
-    return divisor;
-  llvm::Value *isWrong = builder.CreateICmpSLE(divisor, builder.getInt64(0));
-  overflow = overflow ? builder.CreateOr(overflow, isWrong) : isWrong;
-  return builder.CreateSelect(isWrong, builder.getInt64(1), divisor);
+/// Divides integers by any number: a quotient and a remainder by zero are 0, and quotients wrap, as in kernels
+/// (LegalizeDivisions.cpp).
+llvm::Value *HostFunction::divide(Operation &op, llvm::Value *dividend, llvm::Value *divisor) {
+  llvm::Type *type = dividend->getType();
+  bool hasSign = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
+  bool isRemainder = isa<arith::RemSIOp, arith::RemUIOp>(op);
+  llvm::Value *zero = llvm::ConstantInt::get(type, 0), *one = llvm::ConstantInt::get(type, 1);
+  if (type->isIntegerTy(1)) // 1 is the least one, and -1
+    return isRemainder ? zero : builder.CreateAnd(dividend, divisor);
+  llvm::Value *isZero = builder.CreateICmpEQ(divisor, zero), *isHarmful = isZero;
+  llvm::Value *isMinusOne = builder.CreateICmpEQ(divisor, llvm::ConstantInt::getAllOnesValue(type));
+  if (hasSign)
+    isHarmful = builder.CreateOr(isZero, isMinusOne);
+  divisor = builder.CreateSelect(isHarmful, one, divisor);
+  llvm::Value *quotient = hasSign ? builder.CreateSDiv(dividend, divisor) : builder.CreateUDiv(dividend, divisor);
+  llvm::Value *remainder = hasSign ? builder.CreateSRem(dividend, divisor) : builder.CreateURem(dividend, divisor);
+  if (isRemainder)
+    return remainder; // by 1 it is 0, as it is by 0 and -1
+  llvm::Value *isRounded = builder.CreateICmpNE(remainder, zero);
+  auto isNegative = [&](llvm::Value *number) { return builder.CreateICmpSLT(number, zero); };
+  if (hasSign) { // which rounds to zero: down where the exact quotient is positive
+    llvm::Value *isBelowZero = builder.CreateXor(isNegative(dividend), isNegative(divisor));
+    isRounded =
+        builder.CreateAnd(isRounded, isa<arith::FloorDivSIOp>(op) ? isBelowZero : builder.CreateNot(isBelowZero));
+  }
+  if (isa<arith::FloorDivSIOp>(op))
+    quotient = builder.CreateSub(quotient, builder.CreateZExt(isRounded, type));
+  else if (isa<arith::CeilDivSIOp, arith::CeilDivUIOp>(op))
+    quotient = builder.CreateAdd(quotient, builder.CreateZExt(isRounded, type));
+  if (hasSign)
+    quotient = builder.CreateSelect(isMinusOne, builder.CreateNeg(dividend), quotient);
+  return builder.CreateSelect(isZero, zero, quotient);
 }
 
-/// Returns the dividend of an op that rounds to zero or takes unsigned integers. If it is negative, the result counts
-/// as an overflow.
-llvm::Value *HostFunction::notNegative(llvm::Value *dividend) {
-  if (auto *constant = dyn_cast<llvm::ConstantInt>(dividend); constant && !constant->isNegative())
-    return dividend;
-  llvm::Value *isWrong = builder.CreateICmpSLT(dividend, builder.getInt64(0));
-  overflow = overflow ? builder.CreateOr(overflow, isWrong) : isWrong;
-  return dividend;
-}
-
-/// Returns the quotient rounded down: the truncated quotient, less one if a negative dividend leaves a remainder.
-llvm::Value *HostFunction::floorDivide(llvm::Value *dividend, llvm::Value *divisor) {
-  llvm::Value *zero = builder.getInt64(0);
-  llvm::Value *quotient = builder.CreateSDiv(dividend, divisor), *remainder = builder.CreateSRem(dividend, divisor);
-  return builder.CreateSub(quotient, builder.CreateZExt(builder.CreateICmpSLT(remainder, zero), builder.getInt64Ty()));
+/// Shifts an integer by any number, taken without a sign: by its bits or more, nothing but the sign is left.
+llvm::Value *HostFunction::shift(Operation &op, llvm::Value *value, llvm::Value *amount) {
+  llvm::Type *type = value->getType();
+  llvm::Value *last = llvm::ConstantInt::get(type, type->getIntegerBitWidth() - 1);
+  llvm::Value *isBeyond = builder.CreateICmpUGT(amount, last);
+  amount = builder.CreateSelect(isBeyond, last, amount);
+  if (isa<arith::ShRSIOp>(op))
+    return builder.CreateAShr(value, amount);
+  llvm::Value *shifted = isa<arith::ShLIOp>(op) ? builder.CreateShl(value, amount) : builder.CreateLShr(value, amount);
+  return builder.CreateSelect(isBeyond, llvm::ConstantInt::get(type, 0), shifted);
 }
 
 /// Returns LLVM's name of a comparison.
@@ -78,11 +97,13 @@ static llvm::CmpInst::Predicate predicateOf(arith::CmpIPredicate predicate) {
   llvm_unreachable("all predicates are there");
 }
 
-/// Computes an integer that is no size: it wraps around, as integers of its type do. Returns null for ops that it does
-/// not know.
+/// Computes an integer, which wraps around as integers of its type do. Returns null for ops that it does not know.
 llvm::Value *HostFunction::integerArithmetic(Operation &op) {
   SmallVector<llvm::Value *> operands = all(op.getOperands());
   llvm::Type *type = typeOf(op.getResult(0));
+  auto binary = [&](llvm::Intrinsic::ID operation) {
+    return builder.CreateBinaryIntrinsic(operation, operands[0], operands[1]);
+  };
   return llvm::TypeSwitch<Operation *, llvm::Value *>(&op)
       .Case([&](arith::ConstantOp constant) -> llvm::Value * {
         auto value = dyn_cast<IntegerAttr>(constant.getValue());
@@ -95,16 +116,23 @@ llvm::Value *HostFunction::integerArithmetic(Operation &op) {
       .Case([&](arith::AddIOp) { return builder.CreateAdd(operands[0], operands[1]); })
       .Case([&](arith::SubIOp) { return builder.CreateSub(operands[0], operands[1]); })
       .Case([&](arith::MulIOp) { return builder.CreateMul(operands[0], operands[1]); })
+      .Case<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp,
+            arith::CeilDivUIOp>([&](auto) { return divide(op, operands[0], operands[1]); })
+      .Case<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>([&](auto) { return shift(op, operands[0], operands[1]); })
       .Case([&](arith::AndIOp) { return builder.CreateAnd(operands[0], operands[1]); })
       .Case([&](arith::OrIOp) { return builder.CreateOr(operands[0], operands[1]); })
       .Case([&](arith::XOrIOp) { return builder.CreateXor(operands[0], operands[1]); })
+      .Case([&](arith::MaxSIOp) { return binary(llvm::Intrinsic::smax); })
+      .Case([&](arith::MinSIOp) { return binary(llvm::Intrinsic::smin); })
+      .Case([&](arith::MaxUIOp) { return binary(llvm::Intrinsic::umax); })
+      .Case([&](arith::MinUIOp) { return binary(llvm::Intrinsic::umin); })
       .Case<arith::ExtSIOp, arith::IndexCastOp>([&](auto) { return builder.CreateSExtOrTrunc(operands[0], type); })
       .Case<arith::ExtUIOp, arith::TruncIOp, arith::IndexCastUIOp>(
           [&](auto) { return builder.CreateZExtOrTrunc(operands[0], type); })
       .Default([](Operation *) { return nullptr; });
 }
 
-/// Computes a number from others, and sets `overflow`.
+/// Computes a number from others, and sets `overflow`: sums, differences and products of sizes must fit.
 llvm::Value *HostFunction::arithmetic(Operation &op) {
   overflow = nullptr;
   if (!op.getResult(0).getType().isIndex() || isa<arith::SelectOp, arith::IndexCastOp, arith::IndexCastUIOp>(op))
@@ -114,29 +142,10 @@ llvm::Value *HostFunction::arithmetic(Operation &op) {
     if (llvm::Value *other = overflows.lookup(operand))
       overflow = overflow ? builder.CreateOr(overflow, other) : other;
   return llvm::TypeSwitch<Operation *, llvm::Value *>(&op)
-      .Case([&](arith::ConstantOp constant) {
-        auto value = dyn_cast<IntegerAttr>(constant.getValue());
-        return value ? builder.getInt64(value.getInt()) : nullptr;
-      })
       .Case([&](arith::AddIOp) { return exact(llvm::Intrinsic::sadd_with_overflow, operands[0], operands[1]); })
       .Case([&](arith::SubIOp) { return exact(llvm::Intrinsic::ssub_with_overflow, operands[0], operands[1]); })
       .Case([&](arith::MulIOp) { return exact(llvm::Intrinsic::smul_with_overflow, operands[0], operands[1]); })
-      .Case([&](arith::DivUIOp) { return builder.CreateUDiv(notNegative(operands[0]), positive(operands[1])); })
-      .Case([&](arith::DivSIOp) { return builder.CreateSDiv(notNegative(operands[0]), positive(operands[1])); })
-      .Case([&](arith::RemUIOp) { return builder.CreateURem(notNegative(operands[0]), positive(operands[1])); })
-      .Case([&](arith::RemSIOp) { return builder.CreateSRem(notNegative(operands[0]), positive(operands[1])); })
-      .Case([&](arith::FloorDivSIOp) { return floorDivide(operands[0], positive(operands[1])); })
-      .Case([&](arith::CeilDivSIOp) {
-        llvm::Value *negated = exact(llvm::Intrinsic::ssub_with_overflow, builder.getInt64(0), operands[0]);
-        return builder.CreateNeg(floorDivide(negated, positive(operands[1])));
-      })
-      .Case([&](arith::MaxSIOp) {
-        return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smax, operands[0], operands[1]);
-      })
-      .Case([&](arith::MinSIOp) {
-        return builder.CreateBinaryIntrinsic(llvm::Intrinsic::smin, operands[0], operands[1]);
-      })
-      .Default([](Operation *) { return nullptr; });
+      .Default([&](Operation *) { return integerArithmetic(op); });
 }
 
 /// Refuses a size that is negative or does not fit in 64 bits. Each size is tested once.
