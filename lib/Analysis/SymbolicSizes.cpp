@@ -323,8 +323,17 @@ void SymbolicSizes::visitIndex(Operation *op) {
     else if (isa<arith::MaxSIOp, arith::MaxUIOp, arith::MinSIOp, arith::MinUIOp>(op) && operand(0) == operand(1))
       expression = operand(0);
   }
-  if (expression)
-    indices[result] = normalize(expression);
+  if (!expression)
+    return;
+  indices[result] = normalize(expression);
+  // Narrow integers wrap around, expressions do not.
+  auto type = dyn_cast<IntegerType>(result.getType());
+  if (type && type.getWidth() < 64 && !isa<AffineConstantExpr>(indices[result])) {
+    requireAtMost(indices[result], constant(APInt::getSignedMaxValue(type.getWidth()).getSExtValue()), op);
+    requireAtMost(constant(APInt::getSignedMinValue(type.getWidth()).getSExtValue()), indices[result], op);
+  }
+  if (isa<arith::ExtUIOp, arith::IndexCastUIOp>(op))
+    requireAtMost(constant(0), indices[result], op);
 }
 
 /// Returns how many ranks an op of the shard dialect is about, if its module says it.

@@ -163,6 +163,19 @@ func.func @divisions(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn
   return
 }
 
+// Narrow integers hold what calls give.
+// CHECK-LABEL: func.func @narrow
+// CHECK-SAME: test_checks = ["n <= 63"]
+func.func @narrow(%x: tensor<?xf32> {nn.sizes = ["n"]}) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %twice = arith.muli %n, %c2 : index
+  %0 = arith.index_cast %twice : index to i8
+  %1 = arith.index_cast %0 : i8 to index
+  return
+}
+
 // A name that the user took is not made again.
 // CHECK-LABEL: func.func @names
 // CHECK-SAME: test_arguments = ["[arg1.0]", "[arg1.0_]"]
