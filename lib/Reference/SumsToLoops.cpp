@@ -42,7 +42,7 @@ int64_t widthOf(linalg::GenericOp op) {
   if (llvm::any_of(*op.getBody(), [](Operation &inner) { return inner.getNumRegions() != 0; }))
     return 1;
   int64_t size = op.getStaticLoopRanges()[parallel - 1];
-  if (ShapedType::isDynamic(size))
+  if (ShapedType::isDynamic(size) || size == 0)
     return 1;
   for (int64_t width : widths)
     if (size % width == 0)
