@@ -74,9 +74,19 @@ LogicalResult ScatterOp::verify() {
   if (updates.getRank() < 1 || updates.getRank() - 1 > original.getRank() ||
       original.getRank() - (updates.getRank() - 1) > depth || updates.getElementType() != original.getElementType())
     return emitOpError() << "has updates " << updates << " that do not fit into " << original;
-  for (int64_t dimension : getDimensionMap())
+  auto areDifferent = [](int64_t a, int64_t b) { return ShapedType::isStatic(a) && ShapedType::isStatic(b) && a != b; };
+  if (areDifferent(updates.getDimSize(0), indices.getDimSize(0)))
+    return emitOpError() << "has " << updates.getDimSize(0) << " updates and " << indices.getDimSize(0) << " indices";
+  for (auto [column, dimension] : llvm::enumerate(getDimensionMap())) {
     if (failed(verifyDimension(*this, dimension, original.getRank())))
       return failure();
+    if (llvm::is_contained(getDimensionMap().take_front(column), dimension))
+      return emitOpError() << "has dimension " << dimension << " in dimension_map twice";
+  }
+  ArrayRef<int64_t> slice = updates.getShape().drop_front(), whole = original.getShape().take_back(slice.size());
+  for (auto [size, limit] : llvm::zip_equal(slice, whole))
+    if (areDifferent(size, limit) && size > limit)
+      return emitOpError() << "has updates " << updates << " of slices that are larger than " << original;
   Type element = original.getElementType();
   return verifyCommon(*this, {element, element}, element);
 }

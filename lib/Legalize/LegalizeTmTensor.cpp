@@ -178,6 +178,11 @@ struct LowerSort : OpRewritePattern<tm_tensor::SortOp> {
     std::optional<Order> order = orderOf(op);
     if (!order)
       return failure();
+    int64_t size = cast<RankedTensorType>(op.getOutputs()[0].getType()).getDimSize(op.getDimension());
+    if (ShapedType::isStatic(size) && size < 2) {
+      rewriter.replaceOp(op, op.getOutputs());
+      return success();
+    }
     Location location = op.getLoc();
     Value first = op.getOutputs()[0];
     int64_t rank = cast<RankedTensorType>(first.getType()).getRank(), dimension = op.getDimension();
@@ -275,6 +280,21 @@ struct LowerScatter : OpRewritePattern<tm_tensor::ScatterOp> {
                      ? number(rewriter, location, 1)
                      : tensor::DimOp::create(rewriter, location, updates, sliceDimension + 1).getResult();
     }
+    auto require = [&](arith::CmpIPredicate relation, Value a, Value b, const Twine &message) {
+      if (getConstantIntValue(a) && getConstantIntValue(b))
+        return; // by the verifier
+      Value holds = arith::CmpIOp::create(rewriter, location, relation, a, b);
+      cf::AssertOp::create(rewriter, location, holds, message.str());
+    };
+    auto sizeOf = [&](Value tensor, int64_t dimension) {
+      return getValueOrCreateConstantIndexOp(rewriter, location,
+                                             tensor::getMixedSize(rewriter, location, tensor, dimension));
+    };
+    require(arith::CmpIPredicate::eq, sizeOf(updates, 0), sizeOf(indices, 0),
+            "'tm_tensor.scatter' has an index for each update");
+    for (int64_t d = rank - sliceRank; d < rank; ++d)
+      require(arith::CmpIPredicate::sle, sizeOf(updates, d - (rank - sliceRank) + 1), sizeOf(original, d),
+              "slices of 'tm_tensor.scatter' are no larger than the original in dimension " + Twine(d));
     // A body that gives nothing but assertions: each slice is inside.
     Type i64 = rewriter.getI64Type(), index = rewriter.getIndexType();
     auto at = [&](OpBuilder &b, Value update, unsigned number) -> Value {

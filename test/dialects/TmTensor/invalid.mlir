@@ -79,3 +79,39 @@ func.func @updates(%x: tensor<4x6xf32>, %u: tensor<3xf32>, %i: tensor<3x1xi64>) 
   } -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
 }
+
+// -----
+
+func.func @count(%x: tensor<4x2xf32>, %u: tensor<5x2xf32>, %i: tensor<3x1xi64>) -> tensor<4x2xf32> {
+  // expected-error@+1 {{has 5 updates and 3 indices}}
+  %y = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false)
+      ins(%u, %i : tensor<5x2xf32>, tensor<3x1xi64>) outs(%x : tensor<4x2xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    tm_tensor.yield %a : f32
+  } -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+
+// -----
+
+func.func @twice(%x: tensor<4x2xf32>, %u: tensor<3xf32>, %i: tensor<3x2xi64>) -> tensor<4x2xf32> {
+  // expected-error@+1 {{has dimension 0 in dimension_map twice}}
+  %y = tm_tensor.scatter {dimension_map = array<i64: 0, 0>} unique_indices(false)
+      ins(%u, %i : tensor<3xf32>, tensor<3x2xi64>) outs(%x : tensor<4x2xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    tm_tensor.yield %a : f32
+  } -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+
+// -----
+
+func.func @large(%x: tensor<4xf32>, %u: tensor<3x6xf32>, %i: tensor<3x1xi64>) -> tensor<4xf32> {
+  // expected-error@+1 {{has updates 'tensor<3x6xf32>' of slices that are larger than 'tensor<4xf32>'}}
+  %y = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false)
+      ins(%u, %i : tensor<3x6xf32>, tensor<3x1xi64>) outs(%x : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    tm_tensor.yield %a : f32
+  } -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
