@@ -39,37 +39,13 @@ void takeArguments(func::FuncOp function) {
   function.setFunctionType(builder.getFunctionType(types, function.getFunctionType().getResults()));
 }
 
-/// Gives arguments of indices, which calls do not pass, the form of integers, where single elements of them are read.
-void takeIndices(func::FuncOp function) {
-  if (function.isExternal())
-    return;
-  SmallVector<Type> types(function.getFunctionType().getInputs());
-  for (BlockArgument argument : function.getArguments()) {
-    auto type = dyn_cast<RankedTensorType>(argument.getType());
-    auto isElement = [](Operation *user) { return isa<tensor::ExtractOp>(user); };
-    if (!type || !type.getElementType().isIndex() || !llvm::all_of(argument.getUsers(), isElement))
-      continue;
-    OpBuilder builder(function.getContext());
-    types[argument.getArgNumber()] = type.clone(builder.getI64Type());
-    argument.setType(types[argument.getArgNumber()]);
-    for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
-      auto extract = cast<tensor::ExtractOp>(user);
-      builder.setInsertionPointAfter(extract);
-      extract.getResult().setType(builder.getI64Type());
-      auto index = arith::IndexCastOp::create(builder, extract.getLoc(), builder.getIndexType(), extract.getResult());
-      extract.getResult().replaceAllUsesExcept(index, index);
-    }
-  }
-  function.setFunctionType(FunctionType::get(function.getContext(), types, function.getFunctionType().getResults()));
-}
-
 /// Scalars of the host program as tensors without dimensions.
 class ScalarTensors {
 public:
   explicit ScalarTensors(IRRewriter &rewriter) : rewriter(rewriter) {}
 
   /// Returns the tensor of a scalar that is an element of a tensor, or is computed from one; null otherwise.
-  Value of(Value scalar) { return hasElement(scalar) ? make(scalar) : Value(); }
+  Value of(Value scalar) { return !scalar.getType().isIndex() && hasElement(scalar) ? make(scalar) : Value(); }
 
   /// True if an integer, also an index, is computed from elements of tensors outside of bodies.
   bool isComputed(Value number) {
@@ -96,7 +72,7 @@ private:
 
   bool hasElement(Value scalar) {
     Operation *op = scalar.getDefiningOp();
-    if (!isOfHost(op) || scalar.getType().isIndex())
+    if (!isOfHost(op))
       return false;
     if (isa<tensor::ExtractOp>(op))
       return true;
@@ -107,6 +83,7 @@ private:
     return elements[scalar] = has;
   }
 
+  /// The tensor of an index is one of integers of 64 bits.
   Value make(Value scalar) {
     if (Value tensor = tensors.lookup(scalar))
       return tensor;
@@ -125,12 +102,30 @@ private:
         if (!operands.back())
           return nullptr;
       }
-      OperationState state(op->getLoc(), op->getName(), operands, RankedTensorType::get({}, scalar.getType()),
-                           op->getDiscardableAttrDictionary().getValue());
-      state.propertiesAttr = op->getPropertiesAsAttribute();
-      tensor = rewriter.create(state)->getResult(0);
+      auto type = RankedTensorType::get({}, stored(scalar.getType()));
+      if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
+        tensor = castTo(type, operands[0], isa<arith::IndexCastOp>(op));
+      } else {
+        OperationState state(op->getLoc(), op->getName(), operands, type,
+                             op->getDiscardableAttrDictionary().getValue());
+        state.propertiesAttr = op->getPropertiesAsAttribute();
+        tensor = rewriter.create(state)->getResult(0);
+      }
     }
     return tensors[scalar] = tensor;
+  }
+
+  Type stored(Type scalar) { return scalar.isIndex() ? Type(rewriter.getI64Type()) : scalar; }
+
+  Value castTo(RankedTensorType type, Value tensor, bool hasSign) {
+    unsigned from = getElementTypeOrSelf(tensor).getIntOrFloatBitWidth(), to = type.getElementTypeBitWidth();
+    if (from == to)
+      return tensor;
+    if (from > to)
+      return arith::TruncIOp::create(rewriter, tensor.getLoc(), type, tensor);
+    if (hasSign)
+      return arith::ExtSIOp::create(rewriter, tensor.getLoc(), type, tensor);
+    return arith::ExtUIOp::create(rewriter, tensor.getLoc(), type, tensor);
   }
 
   Value sliceOf(tensor::ExtractOp extract) {
@@ -150,9 +145,13 @@ private:
 
   /// A tensor of a constant, or of what is computed from sizes.
   Value fromOutside(Value scalar, Location location) {
-    if (!scalar.getType().isIntOrFloat())
+    if (!scalar.getType().isIntOrIndexOrFloat())
       return nullptr;
-    auto type = RankedTensorType::get({}, scalar.getType());
+    auto type = RankedTensorType::get({}, stored(scalar.getType()));
+    if (APInt number; scalar.getType().isIndex() && matchPattern(scalar, m_ConstantInt(&number)))
+      return arith::ConstantOp::create(rewriter, location, DenseElementsAttr::get(type, number));
+    if (scalar.getType().isIndex())
+      scalar = arith::IndexCastOp::create(rewriter, location, rewriter.getI64Type(), scalar);
     TypedAttr constant;
     if (matchPattern(scalar, m_Constant(&constant)))
       return arith::ConstantOp::create(rewriter, location, DenseElementsAttr::get(type, Attribute(constant)));
@@ -275,7 +274,6 @@ struct LegalizeScalars : intarsia::legalize::impl::LegalizeScalarsBase<LegalizeS
     IRRewriter rewriter(&getContext());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       takeArguments(function);
-      takeIndices(function);
       ScalarTensors scalars(rewriter);
       function.walk([&](Operation *op) {
         rewriter.setInsertionPoint(op);

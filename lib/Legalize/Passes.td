@@ -20,10 +20,9 @@ def LegalizeFunctions : Pass<"legalize-functions", "::mlir::ModuleOp"> {
 def LegalizeScalars : Pass<"legalize-scalars", "::mlir::ModuleOp"> {
   let summary = "Scalars that a call gives or gets become tensors without dimensions";
   let description = [{
-    A scalar argument or result becomes a tensor without dimensions, and what reads an argument reads its element; an
-    argument of indices becomes one of integers of 64 bits, where single elements of it are read. Where a fill, a splat,
-    an operand or the body of a `linalg` op is a scalar that is extracted from a tensor, or computed from such, the
-    tensor becomes the operand:
+    A scalar argument or result becomes a tensor without dimensions, and what reads an argument reads its element. Where
+    a fill, a splat, an operand or the body of a `linalg` op is a scalar that is extracted from a tensor, or computed from
+    such, the tensor becomes the operand:
 
     ```mlir
     func.func @main(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
@@ -35,11 +34,21 @@ def LegalizeScalars : Pass<"legalize-scalars", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def LegalizeIndices : Pass<"legalize-indices", "::mlir::func::FuncOp"> {
+  let summary = "Elements of type index become integers of 64 bits";
+  let description = [{
+    Memory has no indices, and calls pass none: tensors of `index`, and arguments and results of that type, become `i64`.
+    Bodies and the host cast the elements that they read, and those that they give.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect"];
+}
+
 def LegalizeLoops : Pass<"legalize-loops", "::mlir::func::FuncOp"> {
   let summary = "Short loops whose counter kernels would need are written out";
   let description = [{
     `scf.forall` and `scf.parallel` over constants, and `scf.for` whose counter ops on tensors read, become their
-    iterations one after the other, if these are at most 64 with at most 4,096 ops.
+    iterations one after the other, if these are at most 64 with at most 4,096 ops; so does any `scf.for` in a body, where
+    other loops are refused.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
 }
@@ -47,7 +56,7 @@ def LegalizeLoops : Pass<"legalize-loops", "::mlir::func::FuncOp"> {
 def LegalizeOps : Pass<"legalize-ops", "::mlir::func::FuncOp"> {
   let summary = "Decomposes ops that are made of others";
   let description = [{
-    `linalg.softmax`, `pack` and `unpack`, `arith` ops with two results, `scf.index_switch`, `affine.apply`, `min` and `max`,
+    `linalg.softmax`, `pack` and `unpack`, `arith` ops with two results, `scf.index_switch` and `execute_region`, `affine.apply`, `min` and `max`,
     `bufferization.alloc_tensor`, `ub.poison`, `cf.assert` of what is true, and small constants as `dense_resource`. The
     bytes of all resources must be there.
   }];
@@ -101,7 +110,8 @@ def LegalizeChecks : Pass<"legalize-checks", "::mlir::func::FuncOp"> {
     An index that the body of a `linalg` op computes from data must be in its tensor. An input whose elements are such
     indices gets their range, `nn.range`. The others are computed once more, by a reduction to the largest one over the
     loops that they depend on, which the host asserts at the end of the block; so is what `cf.assert` in a body says.
-    Indices that are proven to be inside have no check. `scf.if` in bodies, whose conditions the checks respect, becomes
+    Indices that are proven to be inside have no check. Computed row numbers of `nn.embedding` are checked the same way.
+    `scf.if` in bodies, whose conditions the checks respect, becomes
     `arith.select` then: both sides are computed.
 
     ```mlir

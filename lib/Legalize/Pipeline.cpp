@@ -24,6 +24,7 @@ void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
   if (isOfPhase)
     return;
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
+  functions.addPass(legalize::createLegalizeIndices());
   functions.addPass(legalize::createLegalizeLoops());
   functions.addPass(legalize::createLegalizeOps());
   pipeline.addPass(legalize::createLegalizeGlobals());

@@ -67,19 +67,3 @@ func.func @computed(%s: f32) -> (tensor<4xf32>, f32) {
   %y = tensor.splat %a : tensor<4xf32>
   return %y, %a : tensor<4xf32>, f32
 }
-
-// CHECK-LABEL: @indices
-// CHECK-SAME: tensor<3xi64>
-// CHECK: %[[ELEMENT:.+]] = tensor.extract %{{.*}} : tensor<3xi64>
-// CHECK: arith.index_cast %[[ELEMENT]] : i64 to index
-func.func @indices(%x: tensor<4xf32>, %i: tensor<3xindex>) -> tensor<3xf32> {
-  %e = tensor.empty() : tensor<3xf32>
-  %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
-      outs(%e : tensor<3xf32>) {
-  ^bb0(%o: f32):
-    %k = linalg.index 0 : index
-    %at = tensor.extract %i[%k] : tensor<3xindex>
-    %r = tensor.extract %x[%at] : tensor<4xf32>
-    linalg.yield %r : f32 } -> tensor<3xf32>
-  return %y : tensor<3xf32>
-}
