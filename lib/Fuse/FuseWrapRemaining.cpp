@@ -75,7 +75,8 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
                 "linalg.generic";
     if (!hasOnlyCloneableScalars(op, fuser.work()))
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << inModel(op)
-                             << ": a scalar operand is computed from tensors";
+                             << ": a scalar operand is computed from tensors, or from the counter of a loop of "
+                                "more iterations than are written out";
     Candidate candidate(op, *kind);
     candidate.why = "alone";
     takeInputViews(candidate);

@@ -60,6 +60,18 @@ std::vector<std::string> Importer::filesOf(llvm::StringRef path) const {
   return files;
 }
 
+/// Returns the first file of a directory, by name, that is a model by itself; empty if there is none.
+static std::string modelFileIn(llvm::StringRef directory, llvm::ArrayRef<Importer> among) {
+  std::string first;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator file(directory, error), end; file != end && !error; file.increment(error))
+    if (llvm::any_of(among, [&](const Importer &importer) {
+          return !importer.isDirectory() && importer.recognizes(file->path());
+        }))
+      first = first.empty() ? file->path() : std::min(first, file->path());
+  return first;
+}
+
 llvm::Expected<const Importer *> findImporter(llvm::StringRef path, llvm::ArrayRef<Importer> among) {
   llvm::SmallVector<const Importer *> found;
   for (const Importer &importer : among)
@@ -80,7 +92,9 @@ llvm::Expected<const Importer *> findImporter(llvm::StringRef path, llvm::ArrayR
   for (const Importer &importer : among)
     if (importer.isDirectory())
       why += (why.empty() ? "" : "; ") + ("has no " + importer.marks.front() + ": not a " + importer.title()).str();
-  return createStringError(path + ": " + why);
+  std::string inside = modelFileIn(path, among);
+  return createStringError(path + ": " + why +
+                           (inside.empty() ? "" : "; is the model " + inside + "? Give that file then"));
 }
 
 /// Joins texts by ", ", the last one by " or ".

@@ -25,6 +25,13 @@ static LogicalResult refuseModules(ModuleOp module) {
   return (*inner.begin())->emitError("a module inside of a module is not compiled: move its functions out of it");
 }
 
+static LogicalResult refuseCallsOfValues(ModuleOp module) {
+  WalkResult result = module.walk([](func::CallIndirectOp call) -> WalkResult {
+    return call.emitError() << "'" << call->getName() << "' calls a function that is a value: call it by its name";
+  });
+  return failure(result.wasInterrupted());
+}
+
 /// Drops declarations of functions that nothing refers to, and refuses the first of the others.
 static LogicalResult takeDeclarations(ModuleOp module) {
   for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
@@ -55,15 +62,56 @@ static void locateRegions(ModuleOp module) {
   });
 }
 
-/// Turns branches between blocks into scf.if and scf.while.
+/// Turns branches between blocks, also those of scf.execute_region, into scf.if and scf.while.
 static LogicalResult liftBlocks(ModuleOp module,
                                 function_ref<LogicalResult(OpPassManager &, Operation *)> runPipeline) {
-  if (llvm::all_of(module.getOps<func::FuncOp>(),
-                   [](func::FuncOp function) { return function.getBody().hasOneBlock(); }))
+  WalkResult found = module.walk([](Operation *op) {
+    return WalkResult(failure(
+        llvm::any_of(op->getRegions(), [](Region &region) { return !region.empty() && !region.hasOneBlock(); })));
+  });
+  if (!found.wasInterrupted())
     return success();
   OpPassManager manager(ModuleOp::getOperationName());
   manager.addNestedPass<func::FuncOp>(createLiftControlFlowToSCFPass());
   return runPipeline(manager, module);
+}
+
+/// Refuses the first function that calls itself, and says by way of which others.
+static LogicalResult refuseRecursion(ModuleOp module) {
+  SymbolTable symbols(module);
+  DenseMap<Operation *, SmallVector<func::CallOp>> calls;
+  module.walk([&](func::CallOp call) { calls[call->getParentOfType<func::FuncOp>()].push_back(call); });
+  DenseSet<Operation *> done;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    // The functions that are being looked at, each with the number of its next call.
+    SmallVector<std::pair<Operation *, unsigned>> path;
+    if (done.insert(function).second)
+      path.push_back({function, 0});
+    while (!path.empty()) {
+      auto &[caller, next] = path.back();
+      ArrayRef<func::CallOp> own = calls[caller];
+      if (next == own.size()) {
+        path.pop_back();
+        continue;
+      }
+      func::CallOp call = own[next++];
+      Operation *callee = symbols.lookup(call.getCallee());
+      auto *cycle = llvm::find_if(path, [&](const auto &step) { return step.first == callee; });
+      if (cycle == path.end()) {
+        if (callee && done.insert(callee).second)
+          path.push_back({callee, 0});
+        continue;
+      }
+      InFlightDiagnostic error = call.emitError()
+                                 << "the call of '" << call.getCallee()
+                                 << "' cannot be inlined: functions that call themselves are not compiled";
+      for (const auto &[between, after] : ArrayRef(cycle, path.end()).drop_back())
+        error.attachNote(calls[between][after - 1].getLoc())
+            << "'" << calls[between][after - 1].getCallee() << "' is called here";
+      return error;
+    }
+  }
+  return success();
 }
 
 namespace {
@@ -71,7 +119,7 @@ struct LegalizeFunctions : intarsia::legalize::impl::LegalizeFunctionsBase<Legal
   void runOnOperation() override {
     ModuleOp module = getOperation();
     locateRegions(module);
-    if (failed(refuseModules(module)) || failed(takeDeclarations(module)) ||
+    if (failed(refuseModules(module)) || failed(refuseCallsOfValues(module)) || failed(takeDeclarations(module)) ||
         failed(liftBlocks(module, [&](OpPassManager &manager, Operation *op) { return runPipeline(manager, op); })) ||
         failed(inlineCalls(module)))
       signalPassFailure();
@@ -83,17 +131,12 @@ struct LegalizeFunctions : intarsia::legalize::impl::LegalizeFunctionsBase<Legal
     module.walk([&](func::CallOp call) { called.insert(call.getCalleeAttr().getAttr()); });
     if (called.empty())
       return success();
+    if (failed(refuseRecursion(module)))
+      return failure();
     OpPassManager manager(ModuleOp::getOperationName());
     // The inliner gets no pipeline that simplifies: ops stay as the user wrote them.
     manager.addPass(createInlinerPass(/*opPipelines=*/{}, /*defaultPipelineBuilder=*/[](OpPassManager &) {}));
     if (failed(runPipeline(manager, module)))
-      return failure();
-    WalkResult result = module.walk([](func::CallOp call) {
-      call.emitError() << "the call of '" << call.getCallee()
-                       << "' cannot be inlined: functions that call themselves are not compiled";
-      return WalkResult::interrupt();
-    });
-    if (result.wasInterrupted())
       return failure();
     SymbolTable symbols(module);
     for (StringAttr name : called)

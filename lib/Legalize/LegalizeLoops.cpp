@@ -171,9 +171,17 @@ bool unroll(scf::ParallelOp op, int64_t &budget, IRRewriter &rewriter) {
   return true;
 }
 
+/// Returns the op whose body an op stands in, which a kernel computes; null outside of bodies.
+Operation *bodyOf(Operation *op) {
+  Operation *parent = op->getParentOp();
+  while (parent && !isa<linalg::LinalgOp, tensor::GenerateOp>(parent))
+    parent = parent->getParentOp();
+  return parent;
+}
+
 bool unroll(scf::ForOp op, int64_t &budget, IRRewriter &rewriter) {
   // A loop that compares without sign stays a loop of the host.
-  if (op.getUnsignedCmp() || !isReadByTensors(op.getInductionVar()))
+  if (op.getUnsignedCmp() || (!bodyOf(op) && !isReadByTensors(op.getInductionVar())))
     return false;
   auto all = iterations(getAsOpFoldResult(op.getLowerBound()), getAsOpFoldResult(op.getUpperBound()),
                         getAsOpFoldResult(op.getStep()), op.getRegion(), budget);
@@ -209,6 +217,21 @@ struct LegalizeLoops : intarsia::legalize::impl::LegalizeLoopsBase<LegalizeLoops
     };
     while (getOperation().walk<WalkOrder::PreOrder>(unrollOne).wasInterrupted()) {
     }
+    if (failed(refuse()))
+      signalPassFailure();
+  }
+
+  /// Refuses the loops that are left in bodies.
+  LogicalResult refuse() {
+    WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
+      Operation *body = isa<scf::ForOp, scf::WhileOp, scf::ForallOp, scf::ParallelOp>(op) ? bodyOf(op) : nullptr;
+      if (!body)
+        return WalkResult::advance();
+      return op->emitError() << "'" << op->getName() << "' in the body of '" << body->getName()
+                             << "': bodies have only loops between constants, of at most " << mostIterations
+                             << " iterations; make it a reduction dimension of a 'linalg.generic'";
+    });
+    return failure(result.wasInterrupted());
   }
 };
 } // namespace

@@ -91,6 +91,21 @@ struct LegalizeMaps : intarsia::legalize::impl::LegalizeMapsBase<LegalizeMaps> {
     });
     for (linalg::GenericOp op : ops)
       rewrite(op, rewriter);
+    if (llvm::any_of(ops, isWrittenElsewhere))
+      signalPassFailure();
+  }
+
+  /// Refuses results that are not written along loops.
+  static bool isWrittenElsewhere(linalg::GenericOp op) {
+    for (OpOperand &init : op.getDpsInitsMutable())
+      for (AffineExpr index : op.getMatchingIndexingMap(&init).getResults())
+        if (!isa<AffineDimExpr, AffineConstantExpr>(index)) {
+          op.emitError() << "'" << op->getName() << "' writes a result through "
+                         << AffineMapAttr::get(op.getMatchingIndexingMap(&init))
+                         << ": results are written at dimensions, each once, and read at any expression of them";
+          return true;
+        }
+    return false;
   }
 };
 } // namespace

@@ -349,6 +349,21 @@ struct SwitchToBranches : OpRewritePattern<scf::IndexSwitchOp> {
   }
 };
 
+/// scf.execute_region is what its block computes; LegalizeFunctions has made one block of several.
+struct InlineExecuteRegion : OpRewritePattern<scf::ExecuteRegionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(scf::ExecuteRegionOp op, PatternRewriter &rewriter) const override {
+    if (!op.getRegion().hasOneBlock())
+      return failure();
+    Block &block = op.getRegion().front();
+    SmallVector<Value> results(block.getTerminator()->getOperands());
+    rewriter.eraseOp(block.getTerminator());
+    rewriter.inlineBlockBefore(&block, op);
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
 /// Floats that scf.if gives become tensors without dimensions: the host passes integers and tensors.
 struct TensorsOfBranches : OpRewritePattern<scf::IfOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -388,9 +403,10 @@ struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
     RewritePatternSet patterns(&getContext());
     patterns.add<DecomposeSoftmax, LowerPack, LowerUnpack, WidenProduct<arith::MulSIExtendedOp, arith::ExtSIOp>,
                  WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, ExpandCarry, ExpandRemainder, TakeResource,
-                 TakeAllocation, TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, TensorsOfBranches,
-                 ExpandAffine<affine::AffineApplyOp, arith::AddIOp>, ExpandAffine<affine::AffineMinOp, arith::MinSIOp>,
-                 ExpandAffine<affine::AffineMaxOp, arith::MaxSIOp>>(&getContext());
+                 TakeAllocation, TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, InlineExecuteRegion,
+                 TensorsOfBranches, ExpandAffine<affine::AffineApplyOp, arith::AddIOp>,
+                 ExpandAffine<affine::AffineMinOp, arith::MinSIOp>, ExpandAffine<affine::AffineMaxOp, arith::MaxSIOp>>(
+        &getContext());
     if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))) || failed(refuse()))
       signalPassFailure();
   }

@@ -106,8 +106,10 @@ std::string invalidHint(llvm::MemoryBufferRef buffer) {
     return "";
   // Every version that had forms declared devices in what it wrote, and its name in bytecode.
   if (!buffer.getBuffer().contains(isBytecode(buffer) ? "intarsia" : "rt.device"))
-    return "; what is read are the dialects builtin, func, linalg, tensor, arith, math, scf, cf, affine and nn as "
-           "MLIR " LLVM_VERSION_STRING " has them: lower others to these, and write IR of other versions with that one";
+    return "; what is read are the dialects builtin, func, linalg, tensor, arith, math, scf, cf, affine, "
+           "bufferization, "
+           "ub, tm_tensor and nn as MLIR " LLVM_VERSION_STRING
+           " has them: lower others to these, and write IR of other versions with that one";
   return "; it does not say which form of IR it is in: this version reads form " + std::to_string(irForm) +
          ", and files of versions before that did not say theirs must be made again from the model";
 }
