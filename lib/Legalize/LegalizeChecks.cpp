@@ -11,6 +11,8 @@
 #include "lib/Legalize/Passes.h"
 #include "lib/Legalize/Rewrite.h"
 
+#include "dialects/Nn/Nn.h"
+#include "intarsia/Analysis/Assertions.h"
 #include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Analysis/LoopSizes.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
@@ -86,6 +88,8 @@ public:
     auto within = [&](std::optional<int64_t> low, std::optional<int64_t> high) {
       return low && high && *low >= all.low && *high <= all.high ? Interval{*low, *high} : all;
     };
+    if (auto known = assumed.find(value); known != assumed.end())
+      return known->second;
     if (APInt constant; matchPattern(value, m_ConstantInt(&constant)))
       return {constant.getSExtValue(), constant.getSExtValue()};
     if (DenseIntElementsAttr constants; matchPattern(value, m_Constant(&constants)) && !constants.empty()) {
@@ -94,11 +98,17 @@ public:
         found = {std::min(found.low, number.getSExtValue()), std::max(found.high, number.getSExtValue())};
       return found;
     }
+    if (AffineExpr size = value.getType().isIndex() ? sizes.ofIndex(value) : AffineExpr(); sizes.isKnown(size))
+      return {sizes.range(size).low, sizes.range(size).high};
     if (std::optional<Value> source = elementsOf(value))
       return of(*source);
     Operation *definition = value.getDefiningOp();
     if (!definition)
       return all;
+    if (auto reduction = dyn_cast<linalg::LinalgOp>(definition))
+      return ofReduction(reduction, cast<OpResult>(value).getResultNumber(), all);
+    if (auto candidates = dyn_cast<nn::CandidatesOp>(definition))
+      return {0, candidates.getLogits().getType().getShape().back() - 1};
     if (auto loop = dyn_cast<linalg::IndexOp>(definition)) {
       AffineExpr count = sizeOfLoop(loop->getParentOfType<linalg::LinalgOp>(), loop.getDim(), sizes);
       return {0, count ? std::max<int64_t>(sizes.range(count).high - 1, 0) : all.high};
@@ -146,6 +156,22 @@ public:
   }
 
 private:
+  /// Returns the bounds of what a reduction keeps if they are those of where it begins and of its first step, as for
+  /// the index of the largest element.
+  Interval ofReduction(linalg::LinalgOp op, unsigned result, Interval all) {
+    auto united = [](Interval a, Interval b) { return Interval{std::min(a.low, b.low), std::max(a.high, b.high)}; };
+    if (!op.getNumReductionLoops() || !op.hasPureTensorSemantics())
+      return all;
+    Value kept = op.getRegionOutputArgs()[result], next = op.getBlock()->getTerminator()->getOperand(result);
+    Interval before = of(op.getDpsInits()[result]);
+    assumed[kept] = before;
+    before = united(before, of(next));
+    assumed[kept] = before;
+    Interval after = united(before, of(next));
+    assumed.erase(kept);
+    return after.low == before.low && after.high == before.high ? before : all;
+  }
+
   /// Returns the value that has all elements of a tensor or of what a body is given: another tensor, or what the body
   /// of the op that computes them yields.
   static std::optional<Value> elementsOf(Value value) {
@@ -212,7 +238,8 @@ private:
   }
 
   const SymbolicSizes &sizes;
-  unsigned left = 4096; ///< values that are still looked at
+  DenseMap<Value, Interval> assumed; ///< of what reductions keep, while their steps are looked at
+  unsigned left = 4096;              ///< values that are still looked at
 };
 
 /// An integer that a body computes, and what it must be.
@@ -230,13 +257,29 @@ public:
 
   LogicalResult run() {
     SmallVector<Check> checks;
-    op.getBlock()->walk([&](tensor::ExtractOp extract) {
-      if (extract->hasAttr(legalize::insideAttr))
-        return;
-      for (auto [dimension, index] : llvm::enumerate(extract.getIndices()))
-        if (needsCheck(index, extract, dimension))
+    SmallVector<std::pair<tensor::ExtractOp, unsigned>> guarded;
+    WalkResult walked = op.getBlock()->walk([&](tensor::ExtractOp extract) -> WalkResult {
+      if (extract.getTensor().getType().getNumDynamicDims() == 0 && extract.getTensor().getType().getNumElements() == 0)
+        return extract.emitError() << "'" << nameOf(extract) << "' reads an element of "
+                                   << extract.getTensor().getType() << ", which has none";
+      Path path = pathTo(extract);
+      for (auto [dimension, index] : llvm::enumerate(extract.getIndices())) {
+        AffineExpr size = sizes.of(extract.getTensor())[dimension];
+        // The size constraints of a call cover these (SizeConstraints.cpp), but not only where a branch reads them.
+        bool isOfSizes = index.getDefiningOp<linalg::IndexOp>() || sizes.ofIndex(index);
+        if (isOfSizes ? path.empty() || isInside(index, size) : !isInBody(index) && !isDataOfHost(index))
+          continue;
+        if (!path.empty() && isOfLoops(index) && !isInside(index, size))
+          guarded.push_back({extract, dimension});
+        if (!extract->hasAttr(legalize::insideAttr) && !isInside(index, size, path))
           checks.push_back({extract, index, extract.getTensor(), int64_t(dimension)});
+      }
+      return WalkResult::advance();
     });
+    if (walked.wasInterrupted())
+      return failure();
+    for (auto [extract, dimension] : guarded)
+      clamp(extract, dimension);
     SmallVector<cf::AssertOp> assertions;
     op.getBlock()->walk([&](cf::AssertOp assertion) { assertions.push_back(assertion); });
     for (cf::AssertOp assertion : assertions)
@@ -251,11 +294,25 @@ public:
   }
 
 private:
+  /// The branches in the body that lead to an op, outermost first, each with the side that it is on.
+  using Path = SmallVector<std::pair<scf::IfOp, bool>>;
+
+  Path pathTo(Operation *inner) const {
+    Path path;
+    for (Operation *at = inner; at->getParentOp() != op.getOperation(); at = at->getParentOp())
+      if (auto branch = dyn_cast<scf::IfOp>(at->getParentOp()))
+        path.push_back({branch, at->getParentRegion() == &branch.getThenRegion()});
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
   //===-- What is known before a call -----------------------------------------------------------------------===//
 
+  /// Returns the integer that casts keep the value of.
   Value beforeCasts(Value value) const {
+    auto width = [](Value of) { return of.getType().isIndex() ? 64 : of.getType().getIntOrFloatBitWidth(); };
     while (auto *cast = value.getDefiningOp()) {
-      if (!isa<arith::IndexCastOp, arith::ExtSIOp>(cast))
+      if (!isa<arith::IndexCastOp, arith::ExtSIOp>(cast) || width(cast->getOperand(0)) > width(value))
         break;
       value = cast->getOperand(0);
     }
@@ -263,6 +320,21 @@ private:
   }
 
   bool isInBody(Value value) const { return op->isAncestor(value.getParentRegion()->getParentOp()); }
+
+  /// True for an index that is computed from loops and sizes alone, which simplifications may make a loop.
+  bool isOfLoops(Value index) const {
+    llvm::SetVector<Value> open;
+    open.insert(index);
+    for (unsigned i = 0; i < open.size(); ++i) {
+      Operation *definition = open[i].getDefiningOp();
+      if (isa_and_nonnull<linalg::IndexOp>(definition) || sizes.ofIndex(open[i]))
+        continue;
+      if (!definition || !isa_and_nonnull<arith::ArithDialect>(definition->getDialect()))
+        return false;
+      open.insert(definition->operand_begin(), definition->operand_end());
+    }
+    return true;
+  }
 
   /// True for a value from outside of the body that is computed from elements of tensors and integers of the call.
   static bool isDataOfHost(Value value) {
@@ -283,26 +355,113 @@ private:
     return true;
   }
 
-  /// True for an index that the size constraints of a call do not cover (SizeConstraints.cpp), and that may be outside.
-  bool needsCheck(Value index, tensor::ExtractOp extract, unsigned dimension) const {
-    if (index.getDefiningOp<linalg::IndexOp>() || sizes.ofIndex(index) || (!isInBody(index) && !isDataOfHost(index)))
+  /// Returns the bounds of an index that is read where branches lead to.
+  Interval boundsOf(Value index, const Path &path) const {
+    Interval bounds = Intervals(sizes).of(index);
+    auto narrow = [&](arith::CmpIPredicate predicate, Value other) {
+      using P = arith::CmpIPredicate;
+      Interval limit = Intervals(sizes).of(other);
+      // Without a sign, numbers below zero are larger than all others.
+      if ((predicate == P::ult || predicate == P::ule) && limit.low >= 0)
+        bounds = {std::max<int64_t>(bounds.low, 0), std::min(bounds.high, limit.high - (predicate == P::ult))};
+      else if (predicate == P::slt || predicate == P::sle)
+        bounds.high = std::min(bounds.high, limit.high - (predicate == P::slt && limit.high > INT64_MIN));
+      else if (predicate == P::sgt || predicate == P::sge)
+        bounds.low = std::max(bounds.low, limit.low + (predicate == P::sgt && limit.low < INT64_MAX));
+      else if (predicate == P::eq)
+        bounds = {std::max(bounds.low, limit.low), std::min(bounds.high, limit.high)};
       return false;
-    return !isInside(index, sizes.of(extract.getTensor())[dimension]);
+    };
+    for (auto [branch, isThen] : path)
+      anySays(branch.getCondition(), isThen, index, narrow);
+    return bounds;
   }
 
-  /// True if an index is proven to be in [0, size).
-  bool isInside(Value index, AffineExpr size) const {
+  /// True if branches compare an index with a number that is no larger than a size.
+  bool isBelow(Value index, AffineExpr size, const Path &path) const {
+    auto compares = [&](arith::CmpIPredicate predicate, Value other) {
+      using P = arith::CmpIPredicate;
+      AffineExpr limit = sizes.ofIndex(beforeCasts(other));
+      if (!sizes.isKnown(limit) || !sizes.isKnown(size))
+        return false;
+      int64_t room = sizes.range(SymbolicSizes::normalize(size - limit)).low;
+      return ((predicate == P::ult || predicate == P::slt) && room >= 0) ||
+             ((predicate == P::ule || predicate == P::sle) && room > 0);
+    };
+    return llvm::any_of(path, [&](std::pair<scf::IfOp, bool> step) {
+      return anySays(step.first.getCondition(), step.second, index, compares);
+    });
+  }
+
+  /// Calls a function with what a condition that holds, or that does not, says of an index: a comparison, and what it
+  /// is compared with. Returns true as soon as the function does.
+  bool anySays(Value condition, bool holds, Value index,
+               function_ref<bool(arith::CmpIPredicate, Value)> function) const {
+    Operation *definition = condition.getDefiningOp();
+    if (isa_and_nonnull<arith::AndIOp, arith::OrIOp>(definition) && isa<arith::AndIOp>(definition) == holds)
+      return anySays(definition->getOperand(0), holds, index, function) ||
+             anySays(definition->getOperand(1), holds, index, function);
+    auto compare = dyn_cast_or_null<arith::CmpIOp>(definition);
+    if (!compare)
+      return false;
+    arith::CmpIPredicate predicate = holds ? compare.getPredicate() : arith::invertPredicate(compare.getPredicate());
+    if (beforeCasts(compare.getLhs()) == index)
+      return function(predicate, compare.getRhs());
+    return beforeCasts(compare.getRhs()) == index && function(swapped(predicate), compare.getLhs());
+  }
+
+  static arith::CmpIPredicate swapped(arith::CmpIPredicate predicate) {
+    using P = arith::CmpIPredicate;
+    switch (predicate) {
+    case P::slt:
+      return P::sgt;
+    case P::sle:
+      return P::sge;
+    case P::sgt:
+      return P::slt;
+    case P::sge:
+      return P::sle;
+    case P::ult:
+      return P::ugt;
+    case P::ule:
+      return P::uge;
+    case P::ugt:
+      return P::ult;
+    case P::uge:
+      return P::ule;
+    default:
+      return predicate;
+    }
+  }
+
+  /// True if an index is proven to be in [0, size) where branches lead to.
+  bool isInside(Value index, AffineExpr size, const Path &path = {}) const {
     index = beforeCasts(index);
     if (auto select = index.getDefiningOp<arith::SelectOp>();
-        select && isInside(select.getTrueValue(), size) && isInside(select.getFalseValue(), size))
+        select && isInside(select.getTrueValue(), size, path) && isInside(select.getFalseValue(), size, path))
       return true;
     if (!sizes.isKnown(size))
       return false;
     if (auto loop = index.getDefiningOp<linalg::IndexOp>())
       if (AffineExpr count = sizeOfLoop(op, loop.getDim(), sizes); count && sizes.isKnown(count))
-        return sizes.range(SymbolicSizes::normalize(size - count)).low >= 0;
-    Interval known = Intervals(sizes).of(index);
-    return known.low >= 0 && known.high < sizes.range(size).low;
+        if (sizes.range(SymbolicSizes::normalize(size - count)).low >= 0)
+          return true;
+    Interval known = boundsOf(index, path);
+    return known.low >= 0 && (known.high < sizes.range(size).low || isBelow(index, size, path));
+  }
+
+  /// Keeps an index inside of its tensor: a branch reads it only where it is.
+  void clamp(tensor::ExtractOp extract, unsigned dimension) {
+    Location location = extract.getLoc();
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(op);
+    Value size = getValueOrCreateConstantIndexOp(
+        builder, location, tensor::getMixedSize(builder, location, extract.getTensor(), dimension));
+    Value one = arith::ConstantIndexOp::create(builder, location, 1);
+    Value last = arith::SubIOp::create(builder, location, size, one);
+    builder.setInsertionPoint(extract);
+    Value index = extract.getIndices()[dimension];
+    extract.getIndicesMutable()[dimension].set(arith::MinSIOp::create(builder, location, index, last));
   }
 
   /// True for `index < size` and `index >= 0` of an index that a tensor.extract of the same block has, which is checked
@@ -325,20 +484,10 @@ private:
 
   //===-- What the host asserts -----------------------------------------------------------------------------===//
 
-  /// The branches in the body that lead to an op, outermost first, each with the side that it is on.
-  SmallVector<std::pair<scf::IfOp, bool>> pathTo(Operation *inner) const {
-    SmallVector<std::pair<scf::IfOp, bool>> path;
-    for (Operation *at = inner; at->getParentOp() != op.getOperation(); at = at->getParentOp())
-      if (auto branch = dyn_cast<scf::IfOp>(at->getParentOp()))
-        path.push_back({branch, at->getParentRegion() == &branch.getThenRegion()});
-    std::reverse(path.begin(), path.end());
-    return path;
-  }
-
   LogicalResult add(const Check &check) {
     if (check.tensor && limitsInput(check))
       return success();
-    SmallVector<std::pair<scf::IfOp, bool>> path = pathTo(check.op);
+    Path path = pathTo(check.op);
     // What the number depends on, in the order of the body.
     llvm::SetVector<Value> open;
     open.insert(check.number);
@@ -406,7 +555,7 @@ private:
   }
 
   /// Emits the reduction, and what the host asserts of its result.
-  LogicalResult emit(const Check &check, ArrayRef<std::pair<scf::IfOp, bool>> path, const DenseSet<Operation *> &wanted,
+  LogicalResult emit(const Check &check, const Path &path, const DenseSet<Operation *> &wanted,
                      const llvm::SmallBitVector &loops, const llvm::SmallBitVector &arguments) {
     Location location = check.op->getLoc();
     builder.setInsertionPoint(op->getBlock()->getTerminator());
@@ -458,8 +607,8 @@ private:
           mapping.map(loop.getResult(),
                       linalg::IndexOp::create(inner, at, cast<AffineDimExpr>(renumbered[loop.getDim()]).getPosition())
                           .getResult());
-        else
-          inner.clone(*needed, mapping);
+        else // what it asserts has a check of its own
+          inner.clone(*needed, mapping)->walk([](cf::AssertOp assertion) { assertion.erase(); });
         return WalkResult::skip();
       });
       Value number = mapping.lookupOrDefault(check.number);
@@ -489,7 +638,9 @@ private:
       message = assertion.getMsg().str();
     else
       message = ("index of '" + nameOf(check.op) + "' in dimension " + Twine(check.dimension)).str();
-    cf::AssertOp::create(builder, location, isGood, message);
+    auto assertion = cf::AssertOp::create(builder, location, isGood, message);
+    if (check.tensor)
+      assertion->setAttr(assertsIndexAttr, builder.getUnitAttr());
     return success();
   }
 
@@ -504,6 +655,94 @@ private:
   OpBuilder builder;
 };
 
+/// Checks the row numbers of an nn.embedding that kernels compute; those that inputs hold are checked when the call
+/// starts (InputRanges.cpp).
+class RowChecks {
+public:
+  RowChecks(nn::EmbeddingOp op, const SymbolicSizes &sizes) : op(op), sizes(sizes) {}
+
+  void run() {
+    if (isInside())
+      return;
+    OpBuilder builder(op->getBlock()->getTerminator());
+    Location location = op.getLoc();
+    Type i64 = builder.getI64Type();
+    int64_t rank = op.getIndices().getType().getRank();
+    Value zero = arith::ConstantOp::create(builder, location, builder.getI64IntegerAttr(0));
+    Value empty = tensor::EmptyOp::create(builder, location, ArrayRef<int64_t>(), i64);
+    Value init = linalg::FillOp::create(builder, location, zero, empty).getResult(0);
+    SmallVector<AffineMap> maps = {builder.getMultiDimIdentityMap(rank), AffineMap::get(rank, 0, op.getContext())};
+    SmallVector<utils::IteratorType> iterators(rank, utils::IteratorType::reduction);
+    auto body = [&](OpBuilder &inner, Location at, ValueRange values) {
+      Value number = values[0];
+      if (number.getType() != i64)
+        number = arith::ExtSIOp::create(inner, at, i64, number);
+      linalg::YieldOp::create(inner, at, arith::MaxUIOp::create(inner, at, number, values[1]).getResult());
+    };
+    Value worst = linalg::GenericOp::create(builder, location, TypeRange{init.getType()}, ValueRange{op.getIndices()},
+                                            ValueRange{init}, maps, iterators, body)
+                      .getResult(0);
+    Value number = tensor::ExtractOp::create(builder, location, worst, ValueRange{});
+    Value rows =
+        getValueOrCreateConstantIndexOp(builder, location, tensor::getMixedSize(builder, location, op.getTable(), 0));
+    Value limit = arith::IndexCastOp::create(builder, location, i64, rows);
+    Value isGood = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, number, limit);
+    auto assertion = cf::AssertOp::create(builder, location, isGood,
+                                          ("index of '" + op->getName().getStringRef() + "' in dimension 0").str());
+    assertion->setAttr(assertsIndexAttr, builder.getUnitAttr());
+  }
+
+private:
+  /// True if no row number that kernels compute is outside of the table.
+  bool isInside() {
+    AffineExpr rows = sizes.of(op.getTable())[0];
+    int64_t least = sizes.isKnown(rows) ? sizes.range(rows).low : 0;
+    llvm::SetVector<Value> open;
+    open.insert(op.getIndices());
+    for (unsigned i = 0; i < open.size(); ++i) {
+      if (SmallVector<Value> sources = sourcesOf(open[i]); !sources.empty()) {
+        open.insert(sources.begin(), sources.end());
+        continue;
+      }
+      Operation *definition = open[i].getDefiningOp();
+      if (!definition && isa<func::FuncOp>(cast<BlockArgument>(open[i]).getOwner()->getParentOp()))
+        continue;
+      if (isa_and_nonnull<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ConcatOp,
+                          arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(definition)) {
+        for (Value operand : definition->getOperands())
+          if (isa<TensorType>(operand.getType()))
+            open.insert(operand);
+        continue;
+      }
+      Interval known = Intervals(sizes).of(open[i]);
+      if (known.low < 0 || known.high >= least)
+        return false;
+    }
+    return true;
+  }
+
+  nn::EmbeddingOp op;
+  const SymbolicSizes &sizes;
+};
+
+/// Replaces an op whose body never runs: results without elements have nothing to be computed, and those of reductions
+/// are what they began as.
+bool replaceEmptyLoops(linalg::LinalgOp op) {
+  if (!llvm::is_contained(op.getStaticLoopRanges(), 0))
+    return false;
+  OpBuilder builder(op);
+  for (auto [result, init] : llvm::zip_equal(op->getResults(), op.getDpsInits())) {
+    auto type = cast<RankedTensorType>(result.getType());
+    if (llvm::is_contained(type.getShape(), 0)) {
+      Value zero = arith::ConstantOp::create(builder, op.getLoc(), builder.getZeroAttr(type.getElementType()));
+      init = linalg::FillOp::create(builder, op.getLoc(), zero, init).getResult(0);
+    }
+    result.replaceAllUsesWith(init);
+  }
+  op.erase();
+  return true;
+}
+
 struct LegalizeChecks : legalize::impl::LegalizeChecksBase<LegalizeChecks> {
   void runOnOperation() override {
     SmallVector<linalg::LinalgOp> ops;
@@ -513,8 +752,13 @@ struct LegalizeChecks : legalize::impl::LegalizeChecksBase<LegalizeChecks> {
       if (found.wasInterrupted() && op.hasPureTensorSemantics())
         ops.push_back(op);
     });
-    if (!ops.empty()) {
+    llvm::erase_if(ops, replaceEmptyLoops);
+    SmallVector<nn::EmbeddingOp> embeddings;
+    getOperation().walk([&](nn::EmbeddingOp op) { embeddings.push_back(op); });
+    if (!ops.empty() || !embeddings.empty()) {
       SymbolicSizes sizes(getOperation());
+      for (nn::EmbeddingOp op : embeddings)
+        RowChecks(op, sizes).run();
       for (linalg::LinalgOp op : ops)
         if (failed(BodyChecks(op, sizes).run()))
           return signalPassFailure();

@@ -7,6 +7,7 @@
 #include "lib/Legalize/Passes.h"
 #include "lib/Legalize/Rewrite.h"
 
+#include "intarsia/Analysis/Assertions.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -159,11 +160,13 @@ bool isEmpty(tensor::InsertSliceOp op) {
   return llvm::any_of(op.getMixedSizes(), [](OpFoldResult size) { return isConstantIntValue(size, 0); });
 }
 
-/// Asserts that an index that is data is less than a limit.
+/// Asserts that an index is less than a limit.
 void assertBelow(OpBuilder &builder, Operation *op, Value index, Value limit, unsigned dimension) {
   Value isInside = arith::CmpIOp::create(builder, op->getLoc(), arith::CmpIPredicate::ult, index, limit);
-  cf::AssertOp::create(builder, op->getLoc(), isInside,
-                       ("index of '" + op->getName().getStringRef() + "' in dimension " + Twine(dimension)).str());
+  auto assertion =
+      cf::AssertOp::create(builder, op->getLoc(), isInside,
+                           ("index of '" + op->getName().getStringRef() + "' in dimension " + Twine(dimension)).str());
+  assertion->setAttr(intarsia::assertsIndexAttr, builder.getUnitAttr());
 }
 
 /// How far a slice reaches in each dimension.
@@ -182,17 +185,51 @@ SmallVector<Value> reachesOf(OpBuilder &builder, Location location, ArrayRef<OpF
   return reaches;
 }
 
-/// Asserts that a slice at offsets that are data is inside of a tensor.
-void assertInside(OpBuilder &builder, Operation *op, ArrayRef<OpFoldResult> offsets, ArrayRef<Value> reaches,
-                  ArrayRef<OpFoldResult> sizes) {
-  for (auto [dimension, offset] : llvm::enumerate(offsets))
+/// True for a slice that is inside of a dimension in every call.
+bool isInside(OpFoldResult offset, OpFoldResult size, int64_t stride, OpFoldResult whole) {
+  if (isConstantIntValue(offset, 0) && stride == 1 && isSame(size, whole))
+    return true;
+  std::optional<int64_t> begin = getConstantIntValue(offset), count = getConstantIntValue(size),
+                         end = getConstantIntValue(whole);
+  return begin && count && end && *begin >= 0 && *begin + (*count - 1) * stride < *end;
+}
+
+/// Asserts that a slice is inside of a tensor in each dimension.
+void assertInside(OpBuilder &builder, Operation *op, ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
+                  ArrayRef<int64_t> strides, ArrayRef<Value> reaches, ArrayRef<OpFoldResult> whole) {
+  Location location = op->getLoc();
+  for (auto [dimension, offset] : llvm::enumerate(offsets)) {
+    if (isInside(offset, sizes[dimension], strides[dimension], whole[dimension]))
+      continue;
+    Value size = getValueOrCreateConstantIndexOp(builder, location, whole[dimension]);
+    Value begin = getValueOrCreateConstantIndexOp(builder, location, offset);
+    Value one = arith::ConstantIndexOp::create(builder, location, 1);
     if (isData(offset)) {
-      Value whole = getValueOrCreateConstantIndexOp(builder, op->getLoc(), sizes[dimension]);
-      Value room = arith::SubIOp::create(builder, op->getLoc(), whole, reaches[dimension]);
-      Value one = arith::ConstantIndexOp::create(builder, op->getLoc(), 1);
-      Value limit = arith::AddIOp::create(builder, op->getLoc(), room, one);
-      assertBelow(builder, op, cast<Value>(offset), limit, dimension);
+      Value room = arith::SubIOp::create(builder, location, size, reaches[dimension]);
+      assertBelow(builder, op, begin, arith::AddIOp::create(builder, location, room, one), dimension);
+      continue;
     }
+    // Offsets that follow from sizes are right or wrong for all calls of these sizes: the last element says more.
+    if (!getConstantIntValue(offset))
+      assertBelow(builder, op, begin, size, dimension);
+    Value end = arith::AddIOp::create(builder, location, begin, reaches[dimension]);
+    assertBelow(builder, op, arith::SubIOp::create(builder, location, end, one), size, dimension);
+  }
+}
+
+/// Asserts that the source of a slice that is inserted has the sizes of the slice.
+void assertSizes(OpBuilder &builder, tensor::InsertSliceOp op, Value source) {
+  for (auto [dimension, size] : llvm::enumerate(op.getMixedSizes())) {
+    OpFoldResult own = tensor::getMixedSize(builder, op.getLoc(), source, dimension);
+    if (isSame(own, size))
+      continue;
+    Value isEqual = arith::CmpIOp::create(builder, op.getLoc(), arith::CmpIPredicate::eq,
+                                          getValueOrCreateConstantIndexOp(builder, op.getLoc(), own),
+                                          getValueOrCreateConstantIndexOp(builder, op.getLoc(), size));
+    cf::AssertOp::create(builder, op.getLoc(), isEqual,
+                         "the source of 'tensor.insert_slice' has the slice's size in dimension " +
+                             std::to_string(dimension));
+  }
 }
 
 /// True if an integer is computed from elements of tensors and integer arguments of the function: kernels can read
@@ -227,7 +264,8 @@ struct ExtractSliceToGeneric : OpRewritePattern<tensor::ExtractSliceOp> {
     if (!strides || llvm::any_of(*strides, [](int64_t stride) { return stride < 1; }))
       return rewriter.notifyMatchFailure(op, "a stride is not a positive constant");
     Location location = op.getLoc();
-    assertInside(rewriter, op, offsets, reachesOf(rewriter, location, op.getMixedSizes(), *strides),
+    assertInside(rewriter, op, offsets, op.getMixedSizes(), *strides,
+                 reachesOf(rewriter, location, op.getMixedSizes(), *strides),
                  tensor::getMixedSizes(rewriter, location, op.getSource()));
     llvm::SmallBitVector dropped = op.getDroppedDims();
     SmallVector<OpFoldResult> sizes;
@@ -279,7 +317,8 @@ struct InsertSliceToGeneric : OpRewritePattern<tensor::InsertSliceOp> {
     };
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
     SmallVector<Value> reaches = reachesOf(rewriter, location, op.getMixedSizes(), *strides);
-    assertInside(rewriter, op, op.getMixedOffsets(), reaches, sizes);
+    assertInside(rewriter, op, op.getMixedOffsets(), op.getMixedSizes(), *strides, reaches, sizes);
+    assertSizes(rewriter, op, source);
     auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
       Value isInside = arith::ConstantOp::create(builder, location, builder.getBoolAttr(true));
       SmallVector<Value> within;
@@ -301,7 +340,9 @@ struct InsertSliceToGeneric : OpRewritePattern<tensor::InsertSliceOp> {
       return scf::IfOp::create(
                  builder, location, isInside,
                  [&](OpBuilder &inner, Location at) {
-                   scf::YieldOp::create(inner, at, tensor::ExtractOp::create(inner, at, source, within).getResult());
+                   auto given = tensor::ExtractOp::create(inner, at, source, within);
+                   given->setAttr(intarsia::legalize::insideAttr, inner.getUnitAttr());
+                   scf::YieldOp::create(inner, at, given.getResult());
                  },
                  [&](OpBuilder &inner, Location at) {
                    Value old = tensor::ExtractOp::create(inner, at, op.getDest(), position);
@@ -482,7 +523,18 @@ struct LegalizeTensors : intarsia::legalize::impl::LegalizeTensorsBase<LegalizeT
     patterns.add<PadToConcat, ExtractSliceToGeneric, InsertSliceToConcat, InsertSliceToGeneric, GenerateToGeneric,
                  GatherToGeneric, InsertToGeneric, FromElementsToGeneric>(&getContext());
     if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))) || failed(refuse()))
-      signalPassFailure();
+      return signalPassFailure();
+    placeEmpties();
+  }
+
+  /// Gives regions that write an empty tensor from outside one of their own: it has nothing that they could read.
+  void placeEmpties() {
+    SmallVector<tensor::EmptyOp> empties;
+    getOperation().walk([&](tensor::EmptyOp empty) { empties.push_back(empty); });
+    for (tensor::EmptyOp empty : empties)
+      for (OpOperand &use : llvm::make_early_inc_range(empty->getUses()))
+        if (use.getOwner()->getBlock() != empty->getBlock())
+          use.set(OpBuilder(use.getOwner()).clone(*empty)->getResult(0));
   }
 
   /// Refuses sizes that are data: buffers are planned before a call's kernels run.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Lower/HostProgram.h"
 
+#include "intarsia/Analysis/Assertions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
@@ -119,15 +120,29 @@ static bool isOfSizes(Value number) {
                 (isa<arith::ArithDialect>(op->getDialect()) && llvm::all_of(op->getOperands(), isOfSizes)));
 }
 
-/// Lets the host end the call if a condition does not hold. A comparison without a sign is one of an index with its
-/// limit, both of which the error shows.
+/// Lets the host end the call if a condition does not hold. An error about an index shows it and its limit.
 LogicalResult HostProgram::check(cf::AssertOp assertion) {
   Location location = assertion.getLoc();
   auto compare = assertion.getArg().getDefiningOp<arith::CmpIOp>();
-  bool isOfIndex = compare && compare.getPredicate() == arith::CmpIPredicate::ult;
+  using Predicate = arith::CmpIPredicate;
+  // What is simplified has its constants on the right.
+  bool isOfIndex = compare && assertion->hasAttr(assertsIndexAttr) &&
+                   llvm::is_contained({Predicate::ult, Predicate::ugt}, compare.getPredicate());
   SmallVector<Value> compared{assertion.getArg()};
   if (isOfIndex)
     compared = {compare.getLhs(), compare.getRhs()};
+  if (isOfIndex && compare.getPredicate() == Predicate::ugt)
+    std::swap(compared[0], compared[1]);
+  AffineExpr least = isOfIndex ? sizes.ofIndex(compared[0]) : AffineExpr(),
+             most = isOfIndex ? sizes.ofIndex(compared[1]) : AffineExpr();
+  if (sizes.isKnown(least) && sizes.isKnown(most)) {
+    SizeRange index = sizes.range(least), room = sizes.range(SymbolicSizes::normalize(most - least));
+    if (index.low >= 0 && room.low > 0)
+      return success();
+    if (!outermost && (index.high < 0 || room.high <= 0))
+      return assertion.emitError() << assertion.getMsg() << " is " << sizes.toString(least) << ", must be in [0, "
+                                   << sizes.toString(most) << "), which no call can meet";
+  }
   OpBuilder::InsertionGuard guard(builder);
   if (!outermost && llvm::all_of(compared, isOfSizes))
     builder.setInsertionPoint(headEnd); // before any work

@@ -151,10 +151,11 @@ bool isRead(Value number) {
   return false;
 }
 
-/// True for the check of a number that is only known while the host program runs; sizes are checked before.
-bool isCheckOfData(Operation &op) {
+/// True for the check of a number that is only known while the host program runs, or that only holds in a branch; sizes
+/// that the whole call needs are checked before.
+bool isCheckWhileRunning(Operation &op) {
   auto check = dyn_cast<rt::CheckOp>(op);
-  return check && (isRead(check.getLeft()) || isRead(check.getRight()));
+  return check && (isControlFlow(op.getParentOp()) || isRead(check.getLeft()) || isRead(check.getRight()));
 }
 
 /// Verifies one host program.
@@ -187,7 +188,7 @@ private:
   LogicalResult verifyBlock(Block &block) {
     for (Operation &op : block) {
       bool isMade =
-          isa<rt::SymbolOp, rt::OutputOp, rt::CheckOp, rt::WorkspaceOp, rt::AllocOp>(op) && !isCheckOfData(op);
+          isa<rt::SymbolOp, rt::OutputOp, rt::CheckOp, rt::WorkspaceOp, rt::AllocOp>(op) && !isCheckWhileRunning(op);
       if (isMade && op.getParentOp() != function)
         return op.emitOpError() << "stands in control flow; sizes are checked and buffers made before any";
       if (failed(isMade                                                              ? verifyMade(op)

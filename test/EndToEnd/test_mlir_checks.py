@@ -167,6 +167,150 @@ CASES = {
         (TABLE, np.array(2, np.int64)), np.concatenate([TABLE[:2], np.ones((1, 6), np.float32), TABLE[3:]]),
         {r"index of 'tensor.insert_slice' in dimension 0 is 5, .* 4": np.array(5, np.int64)},
     ),
+    # One offset is data, the other follows from a size.
+    "sliced_from_the_end": Case(
+        """(%i: tensor<i64>, %x: tensor<?x?xf32> {nn.sizes = ["m", "n"]}) -> tensor<1x2xf32> {
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %k = tensor.extract %i[] : tensor<i64>
+  %j = arith.index_cast %k : i64 to index
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %o = arith.subi %n, %c2 : index
+  %y = tensor.extract_slice %x[%j, %o] [1, 2] [1, 1] : tensor<?x?xf32> to tensor<1x2xf32>
+  return %y : tensor<1x2xf32>
+}
+""",
+        (np.array(3, np.int64), TABLE), TABLE[3:4, 4:],
+        {r"index of 'tensor.extract_slice' in dimension 1 is -1, must be at least 0": normal(5, 1)},
+    ),
+    "inserted_row": Case(
+        """(%i: tensor<i64>, %s: tensor<1x4xf32>, %x: tensor<?x?xf32> {nn.sizes = ["m", "n"]}) -> tensor<?x?xf32> {
+  %k = tensor.extract %i[] : tensor<i64>
+  %j = arith.index_cast %k : i64 to index
+  %y = tensor.insert_slice %s into %x[%j, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+""",
+        (np.array(1, np.int64), FOUR[None], TABLE[:3, :5]),
+        np.concatenate([TABLE[:1, :5], np.append(FOUR, TABLE[1, 4])[None].astype(np.float32), TABLE[2:3, :5]]),
+        {r"index of 'tensor.insert_slice' in dimension 1 is 3, must be at most the last one, which is 2": normal(3, 3)},
+    ),
+    "inserted_with_steps": Case(
+        """(%s: tensor<?xf32> {nn.sizes = ["k"]}, %x: tensor<?xf32> {nn.sizes = ["n"]}) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %k = tensor.dim %s, %c0 : tensor<?xf32>
+  %y = tensor.insert_slice %s into %x[1] [%k] [2] : tensor<?xf32> into tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+""",
+        (THREE, np.zeros(6, np.float32)), np.stack([np.zeros(3, np.float32), THREE], 1).ravel(),
+        {r"index of 'tensor.insert_slice' in dimension 0 is 5, must be at most the last one, which is 4": normal(5)},
+    ),
+    # What a branch asserts of sizes is not asserted of calls that do not take it.
+    "sizes_in_a_branch": Case(
+        """(%x: tensor<?xf32> {nn.sizes = ["n"]}, %p: tensor<i1>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %c = tensor.extract %p[] : tensor<i1>
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %r = scf.if %c -> tensor<?xf32> {
+    %q = arith.cmpi sgt, %n, %c4 : index
+    cf.assert %q, "more than four"
+    scf.yield %x : tensor<?xf32>
+  } else {
+    %m = arith.negf %x : tensor<?xf32>
+    scf.yield %m : tensor<?xf32>
+  }
+  return %r : tensor<?xf32>
+}
+""",
+        (THREE, np.array(False)), -THREE, {"must be 1: more than four, asserted at": np.array(True)},
+    ),
+    # The index depends on the branch, the assertion in it has a check of its own.
+    "assertion_in_a_branch": Case(
+        generic(
+            "%t: tensor<6xf32>, %x: tensor<4xi64>", "tensor<4xf32>", "%x : tensor<4xi64>",
+            """^bb0(%v: i64, %o: f32):
+    %is = arith.cmpi sgt, %v, %zero : i64
+    %i = scf.if %is -> index {
+      %ok = arith.cmpi ne, %v, %five : i64
+      cf.assert %ok, "a five"
+      %w = arith.index_cast %v : i64 to index
+      scf.yield %w : index
+    } else {
+      scf.yield %c0 : index
+    }
+    %r = tensor.extract %t[%i] : tensor<6xf32>
+    linalg.yield %r : f32""",
+        ),
+        (TABLE[0], ids(-5, 3, 0, 4)), TABLE[0, [0, 3, 0, 4]],
+        {"must be 1: a five": ids(0, 5, 0, 0), r"index of 'tensor.extract' in dimension 0 is 7": ids(0, 7, 0, 0)},
+    ),
+    # A loop that is longer than the tensor, which is read only where it has elements.
+    "guarded": Case(
+        generic(
+            '%t: tensor<4xf32>, %b: tensor<?xf32> {nn.sizes = ["n"]}, %x: tensor<6xi64>', "tensor<6xf32>", "%x : tensor<6xi64>",
+            """^bb0(%v: i64, %o: f32):
+    %k = linalg.index 0 : index
+    %c4 = arith.constant 4 : index
+    %n = tensor.dim %b, %c0 : tensor<?xf32>
+    %small = arith.cmpi ult, %k, %c4 : index
+    %is = arith.cmpi sge, %v, %zero : i64
+    %a = scf.if %small -> f32 {
+      %w = tensor.extract %t[%k] : tensor<4xf32>
+      scf.yield %w : f32
+    } else {
+      scf.yield %none : f32
+    }
+    %within = arith.cmpi slt, %k, %n : index
+    %both = arith.andi %is, %within : i1
+    %c = scf.if %both -> f32 {
+      %w = tensor.extract %b[%k] : tensor<?xf32>
+      scf.yield %w : f32
+    } else {
+      scf.yield %none : f32
+    }
+    %d = scf.if %is -> f32 {
+      %w = tensor.extract %t[%k] : tensor<4xf32>
+      scf.yield %w : f32
+    } else {
+      scf.yield %none : f32
+    }
+    %e0 = arith.addf %a, %c : f32
+    %r = arith.addf %e0, %d : f32
+    linalg.yield %r : f32""",
+        ),
+        (ids(1, 2, 3, 4, dtype=np.float32), ids(10, 20, 30, 40, 50, dtype=np.float32), ids(0, -1, 0, 0, -1, -1)),
+        ids(12, 2, 36, 48, 0, 0, dtype=np.float32),
+        {r"index of 'tensor.extract' in dimension 0 is 4, must be at most the last one, which is 3": ids(0, 0, 0, 0, 1, -1)},
+    ),
+    "embedding": Case(
+        """(%t: tensor<5x6xf32>, %x: tensor<3xi32>) -> tensor<3x6xf32> {
+  %one = arith.constant dense<1> : tensor<3xi32>
+  %i = arith.addi %x, %one : tensor<3xi32>
+  %y = nn.embedding %t, %i : (tensor<5x6xf32>, tensor<3xi32>) -> tensor<3x6xf32>
+  return %y : tensor<3x6xf32>
+}
+""",
+        (TABLE, ids(3, -1, 1, dtype=np.int32)), TABLE[[4, 0, 2]],
+        {
+            r"index of 'nn.embedding' in dimension 0 is 5, must be at most the last one, which is 4": ids(0, 4, 1, dtype=np.int32),
+            r"index of 'nn.embedding' in dimension 0 is -1, must be at least 0": ids(0, 1, -2, dtype=np.int32),
+        },
+    ),
+    # A comparison of the user's is no index.
+    "without_a_sign": Case(
+        """(%x: tensor<i64>) -> tensor<i64> {
+  %five = arith.constant 5 : i64
+  %v = tensor.extract %x[] : tensor<i64>
+  %is = arith.cmpi ult, %v, %five : i64
+  cf.assert %is, "five or more"
+  %y = arith.addi %x, %x : tensor<i64>
+  return %y : tensor<i64>
+}
+""",
+        (np.array(4, np.int64),), np.array(8, np.int64), {"the condition of 'cf.assert' is 0, must be 1: five or more": np.array(-1, np.int64)},
+    ),
     "sizes": Case(
         """(%x: tensor<?xf32> {nn.sizes = ["n"]}) -> tensor<?xf32> {
   %c0 = arith.constant 0 : index
@@ -237,6 +381,70 @@ def test_divisions(tools, tmp_path, device):
     module = build(tools, tmp_path, text, None, device)
     for name, x, y, expected in cases:
         np.testing.assert_array_equal(getattr(module, name)(x, y), expected, err_msg=name)
+
+
+def test_integers_of_the_host(tools, tmp_path):
+    """What decides about control flow is computed by the host: as NumPy does, shifts by more than all bits too."""
+    binary = {
+        "addi": np.add, "subi": np.subtract, "muli": np.multiply, "andi": np.bitwise_and, "ori": np.bitwise_or,
+        "xori": np.bitwise_xor, "shli": np.left_shift, "shrsi": np.right_shift, "shrui": np.right_shift,
+        "maxsi": np.maximum, "minsi": np.minimum, "maxui": np.maximum, "minui": np.minimum,
+    }  # fmt: skip
+    divisions = ("divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui", "ceildivui")
+    text, names = "", [*binary, *divisions]
+    for bits in (8, 16, 32, 64):
+        body = "".join(
+            f"""  %i{n} = arith.constant {n} : index
+  %w{n} = tensor.extract %w[%i{n}] : tensor<{len(names)}xi{bits}>
+  %r{n} = arith.{name} %a, %b : i{bits}
+  %is{n} = arith.cmpi eq, %r{n}, %w{n} : i{bits}
+  cf.assert %is{n}, "{name}"
+"""
+            for n, name in enumerate(names)
+        )
+        text += f"""func.func @of{bits}(%x: tensor<i{bits}>, %y: tensor<i{bits}>, %w: tensor<{len(names)}xi{bits}>) -> tensor<i{bits}> {{
+  %a = tensor.extract %x[] : tensor<i{bits}>
+  %b = tensor.extract %y[] : tensor<i{bits}>
+{body}  return %x : tensor<i{bits}>
+}}
+"""
+    # As indices, which sizes are too.
+    text += """func.func @index(%x: tensor<i64>, %y: tensor<i64>, %w: tensor<i64>) -> tensor<i64> {
+  %a = tensor.extract %x[] : tensor<i64>
+  %b = tensor.extract %y[] : tensor<i64>
+  %c = tensor.extract %w[] : tensor<i64>
+  %i = arith.index_cast %a : i64 to index
+  %j = arith.index_cast %b : i64 to index
+  %k = arith.index_cast %c : i64 to index
+  %d = arith.floordivsi %i, %j : index
+  %is = arith.cmpi eq, %d, %k : index
+  cf.assert %is, "index"
+  return %x : tensor<i64>
+}
+"""
+    module = build(tools, tmp_path, text)
+    for bits in (8, 16, 32, 64):
+        signed, unsigned = np.dtype(f"i{bits // 8}"), np.dtype(f"u{bits // 8}")
+        least, most = np.iinfo(signed).min, np.iinfo(signed).max
+        for x, y in [(7, 0), (least, -1), (-7, 2), (7, -2), (-8, 2), (most, least), (0, 5), (-1, bits), (3, 2)]:
+            a, b = np.array([x], signed), np.array([y], signed)
+            wanted = []
+            for name in names:
+                kind = unsigned if "ui" in name else signed
+                with np.errstate(over="ignore"):
+                    result = (
+                        binary[name](a.view(kind), b.view(kind))
+                        if name in binary
+                        else divided(name, a.view(kind), b.view(kind))
+                    )
+                wanted.append(result.view(signed)[0])
+            expected = np.array(wanted, signed)
+            getattr(module, f"of{bits}")(a[0:1].reshape(()), b.reshape(()), expected)
+            if bits == 64:
+                module.index(a.reshape(()), b.reshape(()), expected[names.index("floordivsi")].reshape(()))
+            expected[names.index("remui")] ^= 1
+            with pytest.raises(intarsia.InvalidArgumentError, match="remui"):
+                getattr(module, f"of{bits}")(a.reshape(()), b.reshape(()), expected)
 
 
 @pytest.mark.parametrize("device", DEVICES)

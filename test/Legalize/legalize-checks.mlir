@@ -94,6 +94,61 @@ func.func @divides(%x: tensor<4xi32>) -> tensor<4xi32> {
   return %y : tensor<4xi32>
 }
 
+// The largest element is where there is one: a reduction keeps numbers of its loop.
+// CHECK-LABEL: @largest
+// CHECK-NOT: cf.assert
+// CHECK: return
+func.func @largest(%t: tensor<4x6xf32>, %x: tensor<6xf32>) -> tensor<1x4xf32> {
+  %least = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0 : i64
+  %e = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%least : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %i = tensor.empty() : tensor<i64>
+  %j = linalg.fill ins(%zero : i64) outs(%i : tensor<i64>) -> tensor<i64>
+  %best:2 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> ()>, affine_map<(a) -> ()>],
+      iterator_types = ["reduction"]} ins(%x : tensor<6xf32>) outs(%f, %j : tensor<f32>, tensor<i64>) {
+  ^bb0(%v: f32, %o: f32, %p: i64):
+    %k = linalg.index 0 : index
+    %m = arith.index_cast %k : index to i64
+    %c = arith.cmpf ogt, %v, %o : f32
+    %r = arith.select %c, %v, %o : f32
+    %q = arith.select %c, %m, %p : i64
+    linalg.yield %r, %q : f32, i64 } -> (tensor<f32>, tensor<i64>)
+  %u = tensor.empty() : tensor<1x4xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> ()>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%best#1 : tensor<i64>) outs(%u : tensor<1x4xf32>) {
+  ^bb0(%v: i64, %o: f32):
+    %row = linalg.index 1 : index
+    %at = arith.index_cast %v : i64 to index
+    %r = tensor.extract %t[%row, %at] : tensor<4x6xf32>
+    linalg.yield %r : f32 } -> tensor<1x4xf32>
+  return %y : tensor<1x4xf32>
+}
+
+// A guard proves what it says, and keeps what it does not say for the call's check.
+// CHECK-LABEL: @guarded
+// CHECK: %[[CLAMPED:.+]] = arith.minsi
+// CHECK: tensor.extract %{{.+}}[%[[CLAMPED]]]
+// CHECK-NOT: cf.assert
+// CHECK: return
+func.func @guarded(%t: tensor<4xf32>) -> tensor<6xf32> {
+  %c4 = arith.constant 4 : index
+  %none = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<6xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<6xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %is = arith.cmpi uge, %i, %c4 : index
+    %v = scf.if %is -> f32 {
+      scf.yield %none : f32
+    } else {
+      %w = tensor.extract %t[%i] : tensor<4xf32>
+      scf.yield %w : f32
+    }
+    linalg.yield %v : f32 } -> tensor<6xf32>
+  return %y : tensor<6xf32>
+}
+
 // What is proven has no check: numbers from the end, remainders, clamped floats of a counter.
 // CHECK-LABEL: @proven
 // CHECK-SAME: %{{.+}}: tensor<6xf32>, %{{.+}}: tensor<6xi32>)

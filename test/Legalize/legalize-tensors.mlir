@@ -57,7 +57,7 @@ func.func @slice_at_data(%x: tensor<4x6xf32>, %n: i64) -> tensor<2x6xf32> {
 // CHECK: arith.remui
 // CHECK: %[[AT:.+]] = arith.divui
 // CHECK: scf.if
-// CHECK: tensor.extract %{{.+}}[%[[AT]]] : tensor<2xf32>
+// CHECK: tensor.extract %{{.+}}[%[[AT]]] {legalize.inside} : tensor<2xf32>
 // CHECK: else
 // CHECK: tensor.extract %{{.+}} : tensor<4xf32>
 func.func @with_strides(%x: tensor<4xf32>, %s: tensor<2xf32>) -> tensor<4xf32> {
