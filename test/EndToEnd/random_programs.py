@@ -66,6 +66,7 @@ class RandomProgram:
         ops = [
             self.unary, self.binary, self.broadcast, self.reduce, self.transpose, self.window, self.pad, self.slice,
             self.insert, self.concat, self.collapse, self.softmax, self.branch, self.loop, self.largest, self.position,
+            self.repeat, self.switch, self.guarded, self.slice_at_data,
         ]  # fmt: skip
         for _ in range(random.integers(3, 8)):
             op = ops[random.integers(len(ops))]
@@ -122,11 +123,11 @@ class RandomProgram:
         dimensions = ", ".join(LETTERS[: len(loops)])
         kinds = ", ".join('"parallel"' if loop == "p" else '"reduction"' for loop in loops)
         taken = f"ins({', '.join(i.name for i in inputs)} : {', '.join(i.type for i in inputs)}) " if inputs else ""
-        arguments = ", ".join(f"%i{n}: f32" for n in range(len(inputs)))
+        arguments = "".join(f"%i{n}: f32, " for n in range(len(inputs)))
         maps_text = ", ".join(f"affine_map<({dimensions}) -> ({one})>" for one in maps)
         self.say(
             f"{result.name} = linalg.generic {{indexing_maps = [{maps_text}], iterator_types = [{kinds}]}} {taken}"
-            f"outs({init} : {result.type}) {{\n  ^bb0({arguments}, %o: f32):\n    {body}\n"
+            f"outs({init} : {result.type}) {{\n  ^bb0({arguments}%o: f32):\n    {body}\n"
             f"    linalg.yield %r : f32 }} -> {result.type}"
         )
 
@@ -354,6 +355,100 @@ class RandomProgram:
         self.say(f"%s{self.count} = arith.constant 1 : index")
         self.say(f"{result.name} = scf.for %k = %c0 to %b{self.count} step %s{self.count} iter_args(%t = {value.name}) -> "
                  f"({value.type}) {{\n    %u = math.sin %t : {value.type}\n    scf.yield %u : {value.type}\n  }}")  # fmt: skip
+        return result
+
+    def repeat(self, value: Value) -> Value:
+        """Repeat a step as often as integers that the host computes from the call's size say, which a check is about."""
+        factor, divisor, modulus = (int(one) for one in self.random.integers(1, 9, 3))
+        count = len(self.argument) * factor // divisor % modulus
+        array = value.array
+        for _ in range(count):
+            array = np.sin(array)
+        result = self.made(array, value.is_dynamic)
+        a, b, c, product, quotient, rest, times, one, zero, left, small = (self.new() for _ in range(11))
+        for name, number in ((a, factor), (b, divisor), (c, modulus)):
+            self.say(f"{name} = arith.constant {number} : index")
+        self.say(f"{one} = arith.constant 1 : i64")
+        self.say(f"{zero} = arith.constant 0 : i64")
+        self.say(f"{product} = arith.muli %n, {a} : index")
+        self.say(f"{quotient} = arith.floordivsi {product}, {b} : index")
+        self.say(f"{rest} = arith.remsi {quotient}, {c} : index")
+        self.say(f"{times} = arith.index_cast {rest} : index to i64")
+        self.say(
+            f"{result.name}, {left} = scf.while (%t = {value.name}, %k = {times}) : ({value.type}, i64) -> "
+            f"({value.type}, i64) {{\n    %more = arith.cmpi sgt, %k, {zero} : i64\n"
+            f"    scf.condition(%more) %t, %k : {value.type}, i64\n  }} do {{\n  ^bb0(%t: {value.type}, %k: i64):\n"
+            f'    {small} = arith.cmpi sle, %k, {times} : i64\n    cf.assert {small}, "counts down"\n'
+            f"    %u = math.sin %t : {value.type}\n    %l = arith.subi %k, {one} : i64\n"
+            f"    scf.yield %u, %l : {value.type}, i64\n  }}"
+        )
+        return result
+
+    def switch(self, value: Value) -> Value:
+        """Take one of three by the call's size; one of them asserts what is true of it."""
+        case = len(self.argument) % 3
+        result = self.made([np.negative(value.array), value.array * 2, value.array][case], value.is_dynamic)
+        three, rest, small = (self.new() for _ in range(3))
+        self.say(f"{three} = arith.constant 3 : index")
+        self.say(f"{rest} = arith.remui %n, {three} : index")
+        self.say(
+            f"{result.name} = scf.index_switch {rest} -> {value.type}\n  case 0 {{\n"
+            f"    %t = arith.negf {value.name} : {value.type}\n    scf.yield %t : {value.type}\n  }}\n  case 1 {{\n"
+            f"    %t = arith.addf {value.name}, {value.name} : {value.type}\n    {small} = arith.cmpi uge, %n, {rest} : index\n"
+            f'    cf.assert {small}, "no less"\n    scf.yield %t : {value.type}\n  }}\n  default {{\n'
+            f"    scf.yield {value.name} : {value.type}\n  }}"
+        )
+        return result
+
+    def guarded(self, value: Value) -> Value | None:
+        """Read along an axis as far as there are elements."""
+        axis = self.one_axis(value)
+        if axis is None or value.array.size > 2000:
+            return None
+        length, extra = value.array.shape[axis], int(self.random.integers(1, 4))
+        widths = [(0, extra) if d == axis else (0, 0) for d in range(value.array.ndim)]
+        result = self.made(np.pad(value.array, widths), value.is_dynamic)
+        init = self.empty(result, value)
+        letters, limit = self.letters(value), self.new()
+        self.say(f"{limit} = arith.constant {length} : index")
+        indices = [f"%k{d}" for d in range(len(letters))]
+        lines = "\n    ".join(f"{index} = linalg.index {d} : index" for d, index in enumerate(indices))
+        read = f"%e = tensor.extract {value.name}[{', '.join(indices)}] : {value.type}\n      scf.yield %e : f32"
+        none = "scf.yield %zero : f32"
+        predicate = ["ult", "slt", "sge", "uge"][self.random.integers(4)]
+        sides = (read, none) if predicate.endswith("lt") else (none, read)
+        self.generic(
+            result, [], init, [", ".join(letters)], "p" * len(letters),
+            f"{lines}\n    %c = arith.cmpi {predicate}, %k{axis}, {limit} : index\n    %r = scf.if %c -> f32 {{\n"
+            f"      {sides[0]}\n    }} else {{\n      {sides[1]}\n    }}",
+        )  # fmt: skip
+        return result
+
+    def slice_at_data(self, value: Value) -> Value | None:
+        """A part at an offset that a tensor holds."""
+        axis = self.one_axis(value)
+        if axis is None:
+            return None
+        length = value.array.shape[axis]
+        begin = int(self.random.integers(0, length))
+        size = int(self.random.integers(1, length - begin + 1))
+        result = self.made(np.take(value.array, range(begin, begin + size), axis), value.is_dynamic)
+        table, number, offset, sum_ = (self.new() for _ in range(4))
+        self.say(f"{table} = arith.constant dense<{begin}> : tensor<i64>")
+        self.say(f"{sum_} = arith.addi {table}, {table} : tensor<i64>")
+        self.say(f"{number} = tensor.extract {sum_}[] : tensor<i64>")
+        self.say(f"%h{self.count} = arith.constant 2 : i64")
+        half = self.new()
+        self.say(f"{half} = arith.divsi {number}, %h{self.count - 1} : i64")
+        self.say(f"{offset} = arith.index_cast {half} : i64 to index")
+        offsets = ", ".join(offset if d == axis else "0" for d in range(value.array.ndim))
+        sizes = ", ".join(
+            str(size) if d == axis else self.size(value) if d == 0 and value.is_dynamic else str(whole)
+            for d, whole in enumerate(value.array.shape)
+        )
+        ones = ", ".join("1" for _ in range(value.array.ndim))
+        self.say(f"{result.name} = tensor.extract_slice {value.name}[{offsets}] [{sizes}] [{ones}] : "
+                 f"{value.type} to {result.type}")  # fmt: skip
         return result
 
     def largest(self, value: Value) -> Value | None:
