@@ -17,6 +17,9 @@
 namespace intarsia {
 
 struct GgmlType;
+namespace reference {
+class ReferenceBuilder;
+}
 namespace nn {
 enum class BlockScale : uint32_t;
 }

@@ -13,15 +13,15 @@ def ReferenceOpInterface : OpInterface<"ReferenceOpInterface"> {
   let cppNamespace = "::intarsia";
   let description = [{
     An op that can be written as plain loops over `linalg`, `arith`, `math` and `tensor`, computed by the formula of its
-    description in f32: slow, exact, nothing reordered. The models are in `lib/Reference`, which a dialect does not
-    depend on; `registerReferenceModels` attaches them.
+    description in f64 and rounded once: slow, exact, nothing reordered. `registerReferenceModels` of `lib/Reference`
+    loads the dialects of these loops.
   }];
   let methods = [
     InterfaceMethod<[{
       Builds the loops in front of the op, which stays. Returns a value for each result; one that is declared with fewer
       or more static sizes than the result is cast by the caller.
     }],
-    "::llvm::SmallVector<::mlir::Value>", "lowerToReference", (ins "::mlir::OpBuilder &":$builder)>
+    "::llvm::SmallVector<::mlir::Value>", "buildReference", (ins "::intarsia::reference::ReferenceBuilder &":$builder)>
   ];
 }
 

@@ -12,6 +12,7 @@
 include "dialects/Interfaces/ContractionOpInterface.td"
 include "dialects/Interfaces/CostOpInterface.td"
 include "dialects/Interfaces/KernelOpInterfaces.td"
+include "dialects/Interfaces/ReferenceOpInterface.td"
 include "dialects/Interfaces/SizeOpInterface.td"
 include "dialects/Nn/NnAttrs.td"
 include "dialects/Nn/NnDialect.td"
@@ -27,12 +28,13 @@ def Nn_AnyTensor : RankedTensorOf<[AnyType]>;
 
 class Nn_Op<string mnemonic, list<Trait> traits = []> : Op<Nn_Dialect, mnemonic, traits>;
 
-/// A pure op on tensors: its result type follows from its operands, its sizes are expressions, its work is known. `root`
-/// is a case of KernelRoot, empty for ops that no kernel is built around.
+/// A pure op on tensors: its result type follows from its operands, its sizes are expressions, its work and its reference
+/// are known. `root` is a case of KernelRoot, empty for ops that no kernel is built around.
 class Nn_TensorOp<string mnemonic, string root, list<Trait> traits = []>
     : Nn_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<InferTypeOpInterface>,
                                    DeclareOpInterfaceMethods<SizeOpInterface>,
-                                   DeclareOpInterfaceMethods<CostOpInterface>],
+                                   DeclareOpInterfaceMethods<CostOpInterface>,
+                                   DeclareOpInterfaceMethods<ReferenceOpInterface>],
                                   !if(!empty(root), []<Trait>, [KernelRootOpInterface]<Trait>), traits)> {
   let hasVerifier = 1;
   string rootDeclaration = !if(!empty(root), "",

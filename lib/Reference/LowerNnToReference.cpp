@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Interfaces/ReferenceBuilder.h"
+#include "dialects/Nn/Nn.h"
 #include "dialects/Nn/Ops/Constants/Constants.h"
 #include "intarsia/Reference/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -76,7 +78,8 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
         continue;
       }
       rewriter.setInsertionPoint(op);
-      replace(rewriter, op, reference.lowerToReference(rewriter));
+      ReferenceBuilder builder(op->getLoc(), rewriter);
+      replace(rewriter, op, reference.buildReference(builder));
     }
   }
 };

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The reference of each op: what it computes, as plain loops; and what references share.
+// What the references of ops share.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_NN_OPS_REFERENCES_H
 #define INTARSIA_DIALECTS_NN_OPS_REFERENCES_H
@@ -28,31 +28,6 @@ mlir::AffineMap rowMap(ReferenceBuilder &builder, unsigned dimensions, unsigned 
 /// Builds the products of two tensors at their maps, summed in f64 over the last loop.
 mlir::Value buildContraction(ReferenceBuilder &builder, mlir::ArrayRef<mlir::OpFoldResult> sizes, mlir::Value lhs,
                              mlir::AffineMap lhsMap, mlir::Value rhs, mlir::AffineMap rhsMap);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::LinearOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::MatmulOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::AttentionOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, NormOpInterface op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::SoftmaxOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::CumulateOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::GeluOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::SiluOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::ReluOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::TanhOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::SigmoidOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::EmbeddingOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::RopeOp op);
-/// Quantized values, scales and, where the op has them, zero points and the tensor scale.
-llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::QuantizeOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
-/// Indices and weights.
-llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
-/// Values, tokens and sums.
-llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CandidatesOp op);
-/// The tensors of the cache that the op updates.
-llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
-mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);
-
 /// Dequantizes blocks of ggml.
 mlir::Value buildDequantizedBlocks(ReferenceBuilder &builder, mlir::Value blocks, const GgmlType &type);
 /// Rounds a tensor to another element type.

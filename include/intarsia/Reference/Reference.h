@@ -15,8 +15,8 @@
 namespace intarsia {
 
 namespace reference {
-/// Gives the ops of nn their references (ReferenceOpInterface) when the dialect is loaded, and upstream ops the models
-/// by which they are bufferized.
+/// Loads the dialects that references of ops are made of (ReferenceOpInterface) with the dialect nn, and gives their
+/// ops the models by which they are bufferized.
 void registerReferenceModels(mlir::DialectRegistry &registry);
 
 /// Returns the name of the function of the kernel with this index in the artifact.

@@ -414,15 +414,6 @@ static Value buildTail(ReferenceBuilder &builder, nn::CacheAppendOp op, const To
       });
 }
 
-SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op) {
-  Tokens tokens{op.getPositions(), op.getSequences(), op.getPageTable(), op.getFormat().getPage()};
-  if (op.getTail())
-    return {buildTail(builder, op, tokens)};
-  if (op.getFormat().isQuantized())
-    return buildQuantizedAppend(builder, op, tokens);
-  return {buildAppend(builder, op, tokens)};
-}
-
 //===-- Attention ----------------------------------------------------------------------------------------------===//
 
 /// Builds scores [tokens, heads, columns]; a position that the token does not see has -inf. Columns are the positions
@@ -456,7 +447,7 @@ static Value buildScores(ReferenceBuilder &builder, nn::CachedAttentionOp op, At
       });
 }
 
-Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op) {
+static Value buildAttention(ReferenceBuilder &builder, nn::CachedAttentionOp op) {
   AttendedCaches caches(builder, op);
   MixedSizes query = builder.sizesOf(op.getQuery());
   int64_t group = op.getQuery().getType().getDimSize(1) / typeOf(op.getKeys()[0]).getDimSize(1);
@@ -474,3 +465,18 @@ Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op) {
 }
 
 } // namespace intarsia::reference
+
+using namespace intarsia;
+
+SmallVector<Value> nn::CacheAppendOp::buildReference(reference::ReferenceBuilder &builder) {
+  reference::Tokens tokens{getPositions(), getSequences(), getPageTable(), getFormat().getPage()};
+  if (getTail())
+    return {reference::buildTail(builder, *this, tokens)};
+  if (getFormat().isQuantized())
+    return reference::buildQuantizedAppend(builder, *this, tokens);
+  return {reference::buildAppend(builder, *this, tokens)};
+}
+
+SmallVector<Value> nn::CachedAttentionOp::buildReference(reference::ReferenceBuilder &builder) {
+  return {reference::buildAttention(builder, *this)};
+}

@@ -7,8 +7,9 @@
 #include "dialects/Nn/Ops/References.h"
 
 using namespace mlir;
-
-namespace intarsia::reference {
+using namespace intarsia;
+using namespace intarsia::nn;
+using namespace intarsia::reference;
 
 static Value both(ScalarBuilder &b, Value x, Value y) { return arith::AndIOp::create(b, x, y); }
 static Value either(ScalarBuilder &b, Value x, Value y) { return arith::OrIOp::create(b, x, y); }
@@ -41,12 +42,12 @@ static Place placeAt(ScalarBuilder &b, Value logits, Value index) {
   return {b.exact(logit), index};
 }
 
-SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::CandidatesOp op) {
-  Value logits = op.getLogits();
+SmallVector<Value> CandidatesOp::buildReference(ReferenceBuilder &builder) {
+  Value logits = getLogits();
   MixedSizes rows = {builder.sizesOf(logits)[0]};
   // Each candidate is the first of all logits behind the one before; -1 is none.
   SmallVector<std::pair<Value, AffineMap>> found;
-  for (int64_t k = 0; k != int64_t(op.getCount()); ++k) {
+  for (int64_t k = 0; k != int64_t(getCount()); ++k) {
     SmallVector<std::pair<Value, AffineMap>> inputs = {{logits, builder.identity(2)}};
     if (k != 0)
       inputs.push_back({found.back().first, builder.leading(2, 1)});
@@ -61,7 +62,7 @@ SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::CandidatesOp op
     });
     found.push_back({next, builder.leading(2, 1)});
   }
-  MixedSizes chosen = {rows[0], builder.getIndexAttr(op.getCount())};
+  MixedSizes chosen = {rows[0], builder.getIndexAttr(getCount())};
   Value tokens = builder.parallel(chosen, builder.getI32Type(), found, [](ScalarBuilder &b, ValueRange v) -> Value {
     Value k = linalg::IndexOp::create(b, 1), token = v[0];
     for (size_t i = 1; i + 1 < v.size(); ++i)
@@ -77,8 +78,8 @@ SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::CandidatesOp op
       AffineMap::get(3, 0, {builder.getAffineDimExpr(0), builder.getAffineConstantExpr(0)}, builder.getContext());
   // Dimensions are row, temperature, logit.
   Value sums = builder.reduce(
-      builder.sizesOf(op.getTemperatures()), 1, 0.0,
-      {{logits, builder.map(3, {0, 2})}, {op.getTemperatures(), builder.map(3, {0, 1})}, {values, firstOfRow}},
+      builder.sizesOf(getTemperatures()), 1, 0.0,
+      {{logits, builder.map(3, {0, 2})}, {getTemperatures(), builder.map(3, {0, 1})}, {values, firstOfRow}},
       [](ScalarBuilder &b, ValueRange v) {
         Value largest = b.exact(v[2]);
         Value exponent = b.div(b.sub(b.exact(v[0]), largest), b.exact(v[1]));
@@ -88,5 +89,3 @@ SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::CandidatesOp op
       });
   return {values, tokens, buildNarrow(builder, sums, builder.getF32Type())};
 }
-
-} // namespace intarsia::reference

@@ -9,14 +9,15 @@
 #include <numeric>
 
 using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+using namespace intarsia::reference;
 
-namespace intarsia::reference {
-
-Value buildReference(ReferenceBuilder &builder, nn::CumulateOp op) {
-  Value input = op.getInput();
+SmallVector<Value> CumulateOp::buildReference(ReferenceBuilder &builder) {
+  Value input = getInput();
   unsigned rank = rankOf(input);
   Type element = elementOf(input), exact = isa<FloatType>(element) ? Type(builder.getF64Type()) : element;
-  Value init = builder.filled(builder.sizesOf(input), neutralElement(op.getKind(), exact));
+  Value init = builder.filled(builder.sizesOf(input), neutralElement(getKind(), exact));
   // Loops are those of the result, then those over the elements that each one combines.
   SmallVector<unsigned> combined(rank);
   std::iota(combined.begin(), combined.end(), 0);
@@ -24,13 +25,11 @@ Value buildReference(ReferenceBuilder &builder, nn::CumulateOp op) {
   Value result =
       builder.fold(init, 1, {{input, builder.map(rank + 1, combined)}}, [&](ScalarBuilder &b, ValueRange v) -> Value {
         using P = arith::CmpIPredicate;
-        P order = op.getReverse() ? (op.getExclusive() ? P::ugt : P::uge) : (op.getExclusive() ? P::ult : P::ule);
+        P order = getReverse() ? (getExclusive() ? P::ugt : P::uge) : (getExclusive() ? P::ult : P::ule);
         Value isCombined =
             arith::CmpIOp::create(b, order, linalg::IndexOp::create(b, rank), linalg::IndexOp::create(b, rank - 1));
         Value x = isa<FloatType>(element) ? b.exact(v[0]) : v[0];
-        return b.select(isCombined, vector::makeArithReduction(b, b.getLoc(), op.getKind(), v[1], x), v[1]);
+        return b.select(isCombined, vector::makeArithReduction(b, b.getLoc(), getKind(), v[1], x), v[1]);
       });
-  return isa<FloatType>(element) ? buildNarrow(builder, result, element) : result;
+  return {isa<FloatType>(element) ? buildNarrow(builder, result, element) : result};
 }
-
-} // namespace intarsia::reference

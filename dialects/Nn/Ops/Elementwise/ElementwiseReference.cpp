@@ -9,26 +9,27 @@
 #include <numbers>
 
 using namespace mlir;
-
-namespace intarsia::reference {
+using namespace intarsia;
+using namespace intarsia::nn;
+using namespace intarsia::reference;
 
 /// Builds the op's formula without its sums 1 + erf(y) and 1 + tanh(y), in which digits cancel where y is far below 0:
 /// they are erfc(-y) and 2 / (1 + exp(-2 y)).
-static Value buildScalar(ScalarBuilder &b, nn::GeluOp op, Value x) {
+static Value buildScalar(ScalarBuilder &b, GeluOp op, Value x) {
   using namespace std::numbers;
-  if (op.getForm() == nn::GeluForm::Erf)
+  if (op.getForm() == GeluForm::Erf)
     return b.mul(b.mul(x, b.f64(0.5)), math::ErfcOp::create(b, b.mul(x, b.f64(-sqrt2 / 2))));
   Value cubic = b.add(x, b.mul(b.f64(0.044715), b.mul(x, b.mul(x, x))));
   return b.div(x, b.add(b.f64(1), b.exp(b.mul(b.f64(-2 * sqrt2 * inv_sqrtpi), cubic))));
 }
-static Value buildScalar(ScalarBuilder &b, nn::SigmoidOp, Value x) {
+static Value buildScalar(ScalarBuilder &b, SigmoidOp, Value x) {
   return b.div(b.f64(1), b.add(b.f64(1), b.exp(arith::NegFOp::create(b, x))));
 }
-static Value buildScalar(ScalarBuilder &b, nn::SiluOp, Value x) {
+static Value buildScalar(ScalarBuilder &b, SiluOp, Value x) {
   return b.div(x, b.add(b.f64(1), b.exp(arith::NegFOp::create(b, x))));
 }
-static Value buildScalar(ScalarBuilder &b, nn::ReluOp, Value x) { return b.max(x, b.f64(0)); }
-static Value buildScalar(ScalarBuilder &b, nn::TanhOp, Value x) { return math::TanhOp::create(b, x); }
+static Value buildScalar(ScalarBuilder &b, ReluOp, Value x) { return b.max(x, b.f64(0)); }
+static Value buildScalar(ScalarBuilder &b, TanhOp, Value x) { return math::TanhOp::create(b, x); }
 
 template <typename Op> static Value buildElementwise(ReferenceBuilder &builder, Op op) {
   Type element = elementOf(op.getInput());
@@ -37,10 +38,8 @@ template <typename Op> static Value buildElementwise(ReferenceBuilder &builder, 
       [&](ScalarBuilder &b, ValueRange v) { return b.narrow(buildScalar(b, op, b.exact(v[0])), element); });
 }
 
-Value buildReference(ReferenceBuilder &builder, nn::GeluOp op) { return buildElementwise(builder, op); }
-Value buildReference(ReferenceBuilder &builder, nn::SiluOp op) { return buildElementwise(builder, op); }
-Value buildReference(ReferenceBuilder &builder, nn::ReluOp op) { return buildElementwise(builder, op); }
-Value buildReference(ReferenceBuilder &builder, nn::TanhOp op) { return buildElementwise(builder, op); }
-Value buildReference(ReferenceBuilder &builder, nn::SigmoidOp op) { return buildElementwise(builder, op); }
-
-} // namespace intarsia::reference
+SmallVector<Value> GeluOp::buildReference(ReferenceBuilder &builder) { return {buildElementwise(builder, *this)}; }
+SmallVector<Value> SiluOp::buildReference(ReferenceBuilder &builder) { return {buildElementwise(builder, *this)}; }
+SmallVector<Value> ReluOp::buildReference(ReferenceBuilder &builder) { return {buildElementwise(builder, *this)}; }
+SmallVector<Value> TanhOp::buildReference(ReferenceBuilder &builder) { return {buildElementwise(builder, *this)}; }
+SmallVector<Value> SigmoidOp::buildReference(ReferenceBuilder &builder) { return {buildElementwise(builder, *this)}; }

@@ -7,8 +7,9 @@
 #include "dialects/Nn/Ops/References.h"
 
 using namespace mlir;
-
-namespace intarsia::reference {
+using namespace intarsia;
+using namespace intarsia::nn;
+using namespace intarsia::reference;
 
 static Value both(ScalarBuilder &b, Value x, Value y) { return arith::AndIOp::create(b, x, y); }
 static Value either(ScalarBuilder &b, Value x, Value y) { return arith::OrIOp::create(b, x, y); }
@@ -21,10 +22,10 @@ static Value positionOf(ScalarBuilder &b, unsigned dimension) {
   return arith::SIToFPOp::create(b, b.getF64Type(), integer);
 }
 
-SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op) {
-  Value logits = op.getLogits();
+SmallVector<Value> RouteOp::buildReference(ReferenceBuilder &builder) {
+  Value logits = getLogits();
   MixedSizes sizes = builder.sizesOf(logits);
-  MixedSizes chosenSizes = {sizes[0], builder.getIndexAttr(op.getTopK())};
+  MixedSizes chosenSizes = {sizes[0], builder.getIndexAttr(getTopK())};
   // The number of experts that come before each: dimensions are token, expert, other expert.
   Value rank =
       builder.reduce(sizes, 1, 0.0, {{logits, builder.map(3, {0, 1})}, {logits, builder.map(3, {0, 2})}},
@@ -51,7 +52,7 @@ SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op) {
         return b.add(v[2], b.select(b.isEqual(v[0], positionOf(b, 1)), v[1], b.f64(0)));
       });
   AffineMap chosen = builder.identity(2);
-  if (!op.getNormalize())
+  if (!getNormalize())
     return {indices, buildNarrow(builder, weights, builder.getF32Type())};
   Value sum = builder.reduce({sizes[0]}, 1, 0.0, {{weights, chosen}},
                              [](ScalarBuilder &b, ValueRange v) { return b.add(v[0], v[1]); });
@@ -63,9 +64,9 @@ SmallVector<Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op) {
   return {indices, normal};
 }
 
-static Value activated(ScalarBuilder &b, nn::ExpertsOp op, Value gate, Value up) {
+static Value activated(ScalarBuilder &b, ExpertsOp op, Value gate, Value up) {
   auto sigmoid = [&](Value x) { return b.div(b.f64(1), b.add(b.f64(1), b.exp(arith::NegFOp::create(b, x)))); };
-  if (op.getActivation() == nn::GatedActivation::Silu)
+  if (op.getActivation() == GatedActivation::Silu)
     return b.mul(b.mul(gate, sigmoid(gate)), up);
   float limit = op.getLimit().convertToFloat();
   gate = b.min(gate, b.f64(limit));
@@ -74,30 +75,30 @@ static Value activated(ScalarBuilder &b, nn::ExpertsOp op, Value gate, Value up)
 }
 
 /// Quantizes and dequantizes rows [tokens, rank, features]; the format is that of rows [row, features].
-static Value buildRequantized(ReferenceBuilder &builder, Value rows, nn::BlockFormatAttr format) {
+static Value buildRequantized(ReferenceBuilder &builder, Value rows, BlockFormatAttr format) {
   auto type = cast<RankedTensorType>(rows.getType());
-  format = nn::BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(), format.getBlock(),
-                                    type.getRank() - 1);
+  format = BlockFormatAttr::get(format.getContext(), format.getElement(), format.getScale(), format.getBlock(),
+                                type.getRank() - 1);
   SmallVector<int64_t> scales(type.getShape());
   scales.back() = format.getBlockCount(scales.back());
-  auto quantize = nn::QuantizeOp::create(builder, builder.getLoc(), type.clone(format.getStorageType()),
-                                         RankedTensorType::get(scales, format.getScaleType()), /*zero_points=*/Type(),
-                                         /*tensor_scale=*/Type(), rows, /*channels=*/Value(),
-                                         /*factors=*/Value(), format, /*wide_blocks=*/IntegerAttr(),
-                                         /*unit_scale=*/UnitAttr());
-  SmallVector<Value> parts = buildReference(builder, quantize);
+  auto quantize = QuantizeOp::create(builder, builder.getLoc(), type.clone(format.getStorageType()),
+                                     RankedTensorType::get(scales, format.getScaleType()), /*zero_points=*/Type(),
+                                     /*tensor_scale=*/Type(), rows, /*channels=*/Value(),
+                                     /*factors=*/Value(), format, /*wide_blocks=*/IntegerAttr(),
+                                     /*unit_scale=*/UnitAttr());
+  SmallVector<Value> parts = quantize.buildReference(builder);
   quantize.erase();
-  auto dequantize = nn::DequantizeOp::create(builder, builder.getLoc(), type, parts[0], parts[1],
-                                             /*zero_points=*/Value(), /*tensor_scale=*/Value(),
-                                             /*group_indices=*/Value(), /*codebook=*/Value(), format);
-  Value result = buildReference(builder, dequantize);
+  auto dequantize = DequantizeOp::create(builder, builder.getLoc(), type, parts[0], parts[1],
+                                         /*zero_points=*/Value(), /*tensor_scale=*/Value(),
+                                         /*group_indices=*/Value(), /*codebook=*/Value(), format);
+  Value result = dequantize.buildReference(builder).front();
   dequantize.erase();
   return result;
 }
 
-Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
-  MixedSizes input = builder.sizesOf(op.getInput()), indices = builder.sizesOf(op.getIndices());
-  auto gateUpType = cast<RankedTensorType>(op.getGateUp().getType());
+SmallVector<Value> ExpertsOp::buildReference(ReferenceBuilder &builder) {
+  MixedSizes input = builder.sizesOf(getInput()), indices = builder.sizesOf(getIndices());
+  auto gateUpType = cast<RankedTensorType>(getGateUp().getType());
   int64_t experts = gateUpType.getDimSize(0);
   OpFoldResult inner = builder.getIndexAttr(gateUpType.getDimSize(2));
   auto isInside = [&](ScalarBuilder &b, Value expert) -> Value {
@@ -115,50 +116,48 @@ Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
   Value parts[2];
   for (int64_t part : {0, 1}) {
     parts[part] = builder.reduce({indices[0], indices[1], inner}, 1, 0.0,
-                                 {{op.getInput(), builder.map(4, {0, 3})}, {op.getIndices(), builder.map(4, {0, 1})}},
+                                 {{getInput(), builder.map(4, {0, 3})}, {getIndices(), builder.map(4, {0, 1})}},
                                  [&](ScalarBuilder &b, ValueRange v) {
                                    Value weight = weightAt(
-                                       b, op.getGateUp(), v[1],
+                                       b, getGateUp(), v[1],
                                        {b.index(part), linalg::IndexOp::create(b, 2), linalg::IndexOp::create(b, 3)});
                                    return b.add(v[2], b.mul(b.exact(v[0]), weight));
                                  });
   }
   AffineMap all = builder.identity(3), row = builder.leading(3, 2);
   // A format quantizes values of f32.
-  nn::BlockFormatAttr format = op.getIntermediateFormatAttr();
+  BlockFormatAttr format = getIntermediateFormatAttr();
   Type hiddenType = format ? builder.getF32Type() : builder.getF64Type();
   Value hidden = builder.parallel(
-      {indices[0], indices[1], inner}, hiddenType, {{parts[0], all}, {parts[1], all}, {op.getIndices(), row}},
+      {indices[0], indices[1], inner}, hiddenType, {{parts[0], all}, {parts[1], all}, {getIndices(), row}},
       [&](ScalarBuilder &b, ValueRange v) {
         SmallVector<Value> values(v.take_front(2));
-        if (Value bias = op.getGateUpBias())
+        if (Value bias = getGateUpBias())
           for (int64_t part : {0, 1})
             values[part] = b.add(values[part], weightAt(b, bias, v[2], {b.index(part), linalg::IndexOp::create(b, 2)}));
-        return b.narrow(activated(b, op, values[0], values[1]), hiddenType);
+        return b.narrow(activated(b, *this, values[0], values[1]), hiddenType);
       });
   if (format)
     hidden = buildRequantized(builder, hidden, format);
   Value rows = builder.reduce({indices[0], indices[1], input[1]}, 1, 0.0,
-                              {{hidden, builder.map(4, {0, 1, 3})}, {op.getIndices(), builder.map(4, {0, 1})}},
+                              {{hidden, builder.map(4, {0, 1, 3})}, {getIndices(), builder.map(4, {0, 1})}},
                               [&](ScalarBuilder &b, ValueRange v) {
-                                Value weight = weightAt(b, op.getDown(), v[1],
+                                Value weight = weightAt(b, getDown(), v[1],
                                                         {linalg::IndexOp::create(b, 2), linalg::IndexOp::create(b, 3)});
                                 return b.add(v[2], b.mul(b.exact(v[0]), weight));
                               });
   // Dimensions are token, feature, rank.
   AffineMap chosen = builder.map(3, {0, 2});
-  Value sums = builder.reduce(
-      input, 1, 0.0, {{rows, builder.map(3, {0, 2, 1})}, {op.getWeights(), chosen}, {op.getIndices(), chosen}},
-      [&](ScalarBuilder &b, ValueRange v) {
-        Value row = v[0];
-        if (Value bias = op.getDownBias())
-          row = b.add(row, weightAt(b, bias, v[2], {linalg::IndexOp::create(b, 1)}));
-        Value expert = arith::IndexCastOp::create(b, b.getIndexType(), v[2]);
-        Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, expert, b.index(-1));
-        Value outside = b.select(isNone, b.f64(0), b.f64(std::numeric_limits<double>::quiet_NaN()));
-        return b.add(v[3], b.select(isInside(b, expert), b.mul(row, b.exact(v[1])), outside));
-      });
-  return buildNarrow(builder, sums, builder.getF32Type());
+  Value sums =
+      builder.reduce(input, 1, 0.0, {{rows, builder.map(3, {0, 2, 1})}, {getWeights(), chosen}, {getIndices(), chosen}},
+                     [&](ScalarBuilder &b, ValueRange v) {
+                       Value row = v[0];
+                       if (Value bias = getDownBias())
+                         row = b.add(row, weightAt(b, bias, v[2], {linalg::IndexOp::create(b, 1)}));
+                       Value expert = arith::IndexCastOp::create(b, b.getIndexType(), v[2]);
+                       Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, expert, b.index(-1));
+                       Value outside = b.select(isNone, b.f64(0), b.f64(std::numeric_limits<double>::quiet_NaN()));
+                       return b.add(v[3], b.select(isInside(b, expert), b.mul(row, b.exact(v[1])), outside));
+                     });
+  return {buildNarrow(builder, sums, builder.getF32Type())};
 }
-
-} // namespace intarsia::reference

@@ -7,8 +7,9 @@
 #include "dialects/Nn/Ops/References.h"
 
 using namespace mlir;
-
-namespace intarsia::reference {
+using namespace intarsia;
+using namespace intarsia::nn;
+using namespace intarsia::reference;
 
 static Value buildRowSize(ReferenceBuilder &builder, Value input) {
   Value size = getValueOrCreateConstantIndexOp(builder, builder.getLoc(), builder.sizesOf(input).back());
@@ -38,7 +39,7 @@ static Value splitLast(ReferenceBuilder &builder, Value tensor, int64_t groups) 
                                        lastTwo(type.getRank()), sizes);
 }
 
-Value buildReference(ReferenceBuilder &builder, NormOpInterface op) {
+static Value buildNorm(ReferenceBuilder &builder, NormOpInterface op) {
   NormStatistics statistics = op.getStatistics();
   bool isSplit = statistics.groups != 1;
   auto splitIfGrouped = [&](Value tensor) { return isSplit ? splitLast(builder, tensor, statistics.groups) : tensor; };
@@ -79,4 +80,6 @@ Value buildReference(ReferenceBuilder &builder, NormOpInterface op) {
   return tensor::CollapseShapeOp::create(builder, op.getInput().getType(), result, lastTwo(rank - 1));
 }
 
-} // namespace intarsia::reference
+SmallVector<Value> LayerNormOp::buildReference(ReferenceBuilder &builder) { return {buildNorm(builder, *this)}; }
+SmallVector<Value> RmsNormOp::buildReference(ReferenceBuilder &builder) { return {buildNorm(builder, *this)}; }
+SmallVector<Value> GroupNormOp::buildReference(ReferenceBuilder &builder) { return {buildNorm(builder, *this)}; }

@@ -10,7 +10,8 @@
 include "dialects/Nn/NnOp.td"
 
 def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
-    DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>]> {
+    DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>,
+    DeclareOpInterfaceMethods<ReferenceOpInterface>]> {
   let summary = "Quantized values and scales of a tensor in a block format";
   let description = [{
     Rounds to the nearest element of the format, ties to even; what is beyond its largest element becomes that.
@@ -80,7 +81,8 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedOperandSegments, AttrSized
 }
 
 def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
-    DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>]> {
+    DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>,
+    DeclareOpInterfaceMethods<ReferenceOpInterface>]> {
   let summary = "The tensor that quantized values mean";
   let description = [{
     In a block format `result = scale * decode(q)`, or `scale * (q - zero_point)`, times `tensor_scale` where given;

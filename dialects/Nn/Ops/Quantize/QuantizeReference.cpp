@@ -13,11 +13,12 @@
 using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
+using namespace intarsia::reference;
 
 namespace {
 /// The blocks of one tensor: which block an element is in, and the elements of a block.
 struct Blocks {
-  Blocks(reference::ReferenceBuilder &builder, BlockFormatAttr format, ArrayRef<OpFoldResult> sizes)
+  Blocks(ReferenceBuilder &builder, BlockFormatAttr format, ArrayRef<OpFoldResult> sizes)
       : format(format), sizes(sizes), axis(format.getAxis()), rank(sizes.size()) {
     scaleSizes = this->sizes;
     if (format.getBlock() == 0) {
@@ -35,7 +36,7 @@ struct Blocks {
   }
 
   /// In a loop over elements: the indices of the scale.
-  SmallVector<Value> scaleIndices(reference::ScalarBuilder &b) const {
+  SmallVector<Value> scaleIndices(ScalarBuilder &b) const {
     SmallVector<Value> indices = loopIndices(b);
     indices[axis] =
         format.getBlock() == 0 ? b.index(0) : arith::DivUIOp::create(b, indices[axis], b.index(block)).getResult();
@@ -44,12 +45,12 @@ struct Blocks {
 
   /// Folds the elements of each block, from `initial`. `body` gets the element as f32, whether the block has it (the
   /// last block may be short), and the value so far.
-  Value reduce(reference::ReferenceBuilder &builder, Value input, float initial,
-               llvm::function_ref<Value(reference::ScalarBuilder &, Value, Value, Value)> body) const {
+  Value reduce(ReferenceBuilder &builder, Value input, float initial,
+               llvm::function_ref<Value(ScalarBuilder &, Value, Value, Value)> body) const {
     // A tensor that is never read gives the loop inside a block its length.
     Value window = builder.empty(block, builder.getI1Type());
     return builder.reduceF32(scaleSizes, 1, initial, {{window, builder.map(rank + 1, {rank})}},
-                             [&](reference::ScalarBuilder &b, ValueRange v) {
+                             [&](ScalarBuilder &b, ValueRange v) {
                                SmallVector<Value> indices = loopIndices(b);
                                Value inBlock = linalg::IndexOp::create(b, rank);
                                Value start = arith::MulIOp::create(b, indices[axis], b.index(block));
@@ -64,7 +65,7 @@ struct Blocks {
   }
 
   /// In a loop over elements or scales: the scale of the tensor, or of the row along the axis.
-  Value tensorScaleAt(reference::ScalarBuilder &b, Value tensorScale, bool ofRows) const {
+  Value tensorScaleAt(ScalarBuilder &b, Value tensorScale, bool ofRows) const {
     SmallVector<Value> indices;
     if (ofRows) {
       indices = loopIndices(b);
@@ -73,7 +74,7 @@ struct Blocks {
     return tensor::ExtractOp::create(b, tensorScale, indices);
   }
 
-  SmallVector<Value> loopIndices(reference::ScalarBuilder &b) const {
+  SmallVector<Value> loopIndices(ScalarBuilder &b) const {
     SmallVector<Value> indices;
     for (unsigned dimension = 0; dimension != rank; ++dimension)
       indices.push_back(linalg::IndexOp::create(b, dimension));
@@ -90,7 +91,7 @@ struct Blocks {
 //===-- Encodings ----------------------------------------------------------------------------------------------===//
 
 /// Every value that the elements of a format can have, by encoding; null for integers.
-static Value buildElementTable(reference::ReferenceBuilder &builder, BlockElement element) {
+static Value buildElementTable(ReferenceBuilder &builder, BlockElement element) {
   unsigned bits = storageBits(element);
   if (const FloatFormat *format = getFloatElement(element))
     bits = format->bits;
@@ -102,7 +103,7 @@ static Value buildElementTable(reference::ReferenceBuilder &builder, BlockElemen
   return builder.table(values);
 }
 
-static Value buildScaleTable(reference::ReferenceBuilder &builder, BlockScale scale) {
+static Value buildScaleTable(ReferenceBuilder &builder, BlockScale scale) {
   if (scale != BlockScale::E4M3)
     return {};
   SmallVector<float> values;
@@ -112,11 +113,11 @@ static Value buildScaleTable(reference::ReferenceBuilder &builder, BlockScale sc
 }
 
 /// An i4 or i8 encoding, taken without sign, as i32.
-static Value buildUnsigned(reference::ScalarBuilder &b, Value encoding) {
+static Value buildUnsigned(ScalarBuilder &b, Value encoding) {
   return arith::ExtUIOp::create(b, b.getI32Type(), encoding);
 }
 
-static Value buildDecode(reference::ScalarBuilder &b, BlockElement element, Value table, Value encoding) {
+static Value buildDecode(ScalarBuilder &b, BlockElement element, Value table, Value encoding) {
   if (table)
     return b.lookUp(table, b.toIndexUnsigned(encoding));
   if (getIntegerElement(element)->isSigned)
@@ -124,7 +125,7 @@ static Value buildDecode(reference::ScalarBuilder &b, BlockElement element, Valu
   return arith::UIToFPOp::create(b, b.getF32Type(), encoding);
 }
 
-static Value buildDecodeScale(reference::ScalarBuilder &b, BlockScale scale, Value table, Value stored) {
+static Value buildDecodeScale(ScalarBuilder &b, BlockScale scale, Value table, Value stored) {
   if (scale == BlockScale::E4M3)
     return b.lookUp(table, b.toIndexUnsigned(stored));
   if (scale != BlockScale::E8M0)
@@ -139,7 +140,7 @@ static Value buildDecodeScale(reference::ScalarBuilder &b, BlockScale scale, Val
   return b.fromBits(b.select(isEncoding(255), b.i32(0x7FC00000), bits));
 }
 
-Value reference::buildEncodeFloat(reference::ScalarBuilder &b, const FloatFormat &format, Value value) {
+Value reference::buildEncodeFloat(ScalarBuilder &b, const FloatFormat &format, Value value) {
   int32_t mantissa = format.mantissaBits, smallest = format.smallestExponent + 127;
   Value isNan = b.isNan(value);
   Value clamped = b.select(isNan, b.f32(0), b.min(b.abs(value), b.f32(format.largest)));
@@ -160,7 +161,7 @@ Value reference::buildEncodeFloat(reference::ScalarBuilder &b, const FloatFormat
 }
 
 /// The nearest of the 16 values; half way between two the one with the even encoding.
-static Value buildEncodeNf4(reference::ScalarBuilder &b, Value value) {
+static Value buildEncodeNf4(ScalarBuilder &b, Value value) {
   ArrayRef<float> values = getNf4Values();
   Value encoding = b.i32(0);
   for (unsigned lower = 0; lower != 15; ++lower) {
@@ -173,65 +174,65 @@ static Value buildEncodeNf4(reference::ScalarBuilder &b, Value value) {
   return b.select(b.isNan(value), b.i32(7), encoding);
 }
 
-static Value buildEncodeInteger(reference::ScalarBuilder &b, const IntegerElement &format, Value value) {
+static Value buildEncodeInteger(ScalarBuilder &b, const IntegerElement &format, Value value) {
   Value number = b.select(b.isNan(value), b.f32(0), value);
   number = b.min(b.max(number, b.f32(format.lowest)), b.f32(format.highest));
   return arith::FPToSIOp::create(b, b.getI32Type(), number);
 }
 
-static Value buildStore(reference::ScalarBuilder &b, Value encoding, Type type) {
+static Value buildStore(ScalarBuilder &b, Value encoding, Type type) {
   return arith::TruncIOp::create(b, type, encoding);
 }
 
 /// `value / scale`, zero where the scale is.
-static Value buildRatio(reference::ScalarBuilder &b, Value value, Value scale) {
+static Value buildRatio(ScalarBuilder &b, Value value, Value scale) {
   return b.select(b.isEqual(scale, b.f32(0)), b.f32(0), b.div(value, scale));
 }
 
 //===-- Dequantize ---------------------------------------------------------------------------------------------===//
 
-Value reference::buildReference(ReferenceBuilder &builder, DequantizeOp op) {
-  if (const GgmlType *type = op.getFormat().getFileBlocks())
-    return buildDequantizedBlocks(builder, op.getQuantized(), *type);
-  auto format = cast<BlockFormatAttr>(op.getFormat());
-  MixedSizes sizes = builder.sizesOf(op.getQuantized());
+SmallVector<Value> DequantizeOp::buildReference(ReferenceBuilder &builder) {
+  if (const GgmlType *type = getFormat().getFileBlocks())
+    return {buildDequantizedBlocks(builder, getQuantized(), *type)};
+  auto format = cast<BlockFormatAttr>(getFormat());
+  MixedSizes sizes = builder.sizesOf(getQuantized());
   Blocks blocks(builder, format, sizes);
   Value elementTable = buildElementTable(builder, format.getElement());
   Value scaleTable = buildScaleTable(builder, format.getScale());
-  bool hasRowScales = op.hasRowScales();
-  Type element = cast<RankedTensorType>(op.getType()).getElementType();
-  return builder.parallel(sizes, element, {{op.getQuantized(), builder.identity(sizes.size())}},
-                          [&](ScalarBuilder &b, ValueRange v) {
-                            SmallVector<Value> indices = blocks.scaleIndices(b);
-                            Value scale = tensor::ExtractOp::create(b, op.getScales(), indices);
-                            scale = buildDecodeScale(b, format.getScale(), scaleTable, scale);
-                            if (op.getTensorScale())
-                              scale = b.mul(scale, blocks.tensorScaleAt(b, op.getTensorScale(), hasRowScales));
-                            Value number = buildDecode(b, format.getElement(), elementTable, v[0]);
-                            if (op.getZeroPoints()) {
-                              Value zeroPoint = tensor::ExtractOp::create(b, op.getZeroPoints(), indices);
-                              number = b.sub(number, buildDecode(b, format.getElement(), elementTable, zeroPoint));
-                            }
-                            return b.narrow(b.mul(scale, number), element);
-                          });
+  bool hasRowScales = this->hasRowScales();
+  Type element = cast<RankedTensorType>(getType()).getElementType();
+  return {builder.parallel(sizes, element, {{getQuantized(), builder.identity(sizes.size())}},
+                           [&](ScalarBuilder &b, ValueRange v) {
+                             SmallVector<Value> indices = blocks.scaleIndices(b);
+                             Value scale = tensor::ExtractOp::create(b, getScales(), indices);
+                             scale = buildDecodeScale(b, format.getScale(), scaleTable, scale);
+                             if (getTensorScale())
+                               scale = b.mul(scale, blocks.tensorScaleAt(b, getTensorScale(), hasRowScales));
+                             Value number = buildDecode(b, format.getElement(), elementTable, v[0]);
+                             if (getZeroPoints()) {
+                               Value zeroPoint = tensor::ExtractOp::create(b, getZeroPoints(), indices);
+                               number = b.sub(number, buildDecode(b, format.getElement(), elementTable, zeroPoint));
+                             }
+                             return b.narrow(b.mul(scale, number), element);
+                           })};
 }
 
 //===-- Quantize -----------------------------------------------------------------------------------------------===//
 
 /// Largest magnitude of each block, as f32; NaN if the block has one.
-static Value buildLargest(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input) {
+static Value buildLargest(ReferenceBuilder &builder, const Blocks &blocks, Value input) {
   return blocks.reduce(builder, input, 0.0f,
-                       [](reference::ScalarBuilder &b, Value x, Value, Value soFar) { return b.max(b.abs(x), soFar); });
+                       [](ScalarBuilder &b, Value x, Value, Value soFar) { return b.max(b.abs(x), soFar); });
 }
 
 /// The scales of ternary blocks, as f32: the mean magnitude, then steps of Lloyd's iteration.
-static Value buildTernaryScales(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input) {
+static Value buildTernaryScales(ReferenceBuilder &builder, const Blocks &blocks, Value input) {
   AffineMap identity = builder.identity(blocks.rank);
   Value scales;
   for (int step = 0; step <= ternaryScaleSteps; ++step) {
     // The sum, or the count, of magnitudes that the scale so far does not round to zero; first of all.
     auto reduce = [&](bool counts) {
-      return blocks.reduce(builder, input, 0.0f, [&](reference::ScalarBuilder &b, Value x, Value isThere, Value soFar) {
+      return blocks.reduce(builder, input, 0.0f, [&](ScalarBuilder &b, Value x, Value isThere, Value soFar) {
         Value isCounted = isThere, magnitude = b.abs(x);
         if (scales) {
           Value scale = tensor::ExtractOp::create(b, scales, blocks.loopIndices(b));
@@ -246,17 +247,17 @@ static Value buildTernaryScales(reference::ReferenceBuilder &builder, const Bloc
     if (scales)
       inputs.push_back({scales, identity});
     bool isFirst = step == 0;
-    scales = builder.parallel(blocks.scaleSizes, builder.getF32Type(), inputs,
-                              [&](reference::ScalarBuilder &b, ValueRange v) -> Value {
-                                Value mean = b.div(v[0], v[1]);
-                                return isFirst ? mean : b.select(b.isEqual(v[1], b.f32(0)), v[2], mean);
-                              });
+    scales =
+        builder.parallel(blocks.scaleSizes, builder.getF32Type(), inputs, [&](ScalarBuilder &b, ValueRange v) -> Value {
+          Value mean = b.div(v[0], v[1]);
+          return isFirst ? mean : b.select(b.isEqual(v[1], b.f32(0)), v[2], mean);
+        });
   }
   return scales;
 }
 
 /// Largest magnitude of the whole tensor, or of each row, divided by that of an E2M1 element times an E4M3 scale.
-static Value buildTensorScale(reference::ReferenceBuilder &builder, QuantizeOp op) {
+static Value buildTensorScale(ReferenceBuilder &builder, QuantizeOp op) {
   Value input = op.getInput();
   unsigned rank = cast<RankedTensorType>(input.getType()).getRank();
   reference::MixedSizes sizes;
@@ -269,16 +270,15 @@ static Value buildTensorScale(reference::ReferenceBuilder &builder, QuantizeOp o
     largest = buildLargest(builder, blocks, input);
     sizes = blocks.scaleSizes;
   } else {
-    largest =
-        builder.reduceF32({}, rank, 0.0f, {{input, builder.identity(rank)}},
-                          [](reference::ScalarBuilder &b, ValueRange v) { return b.max(b.abs(b.widen(v[0])), v[1]); });
+    largest = builder.reduceF32({}, rank, 0.0f, {{input, builder.identity(rank)}},
+                                [](ScalarBuilder &b, ValueRange v) { return b.max(b.abs(b.widen(v[0])), v[1]); });
   }
   return builder.parallel(sizes, builder.getF32Type(), {{largest, builder.identity(unsigned(sizes.size()))}},
-                          [](reference::ScalarBuilder &b, ValueRange v) { return b.div(v[0], b.f32(448.0f * 6.0f)); });
+                          [](ScalarBuilder &b, ValueRange v) { return b.div(v[0], b.f32(448.0f * 6.0f)); });
 }
 
 /// The scale of a block in the way that it is stored, from its f32 value (for E8M0 from the largest magnitude).
-static Value buildStoreScale(reference::ScalarBuilder &b, BlockFormatAttr format, Value value) {
+static Value buildStoreScale(ScalarBuilder &b, BlockFormatAttr format, Value value) {
   if (format.getScale() == BlockScale::E4M3)
     return buildStore(b, reference::buildEncodeFloat(b, *getFloatElement(BlockElement::E4M3), value), b.getI8Type());
   if (format.getScale() != BlockScale::E8M0)
@@ -292,10 +292,10 @@ static Value buildStoreScale(reference::ScalarBuilder &b, BlockFormatAttr format
 }
 
 /// Returns a tensor whose features along an axis are those of another one in the order that channels say.
-static Value buildPermuted(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input, Value channels) {
+static Value buildPermuted(ReferenceBuilder &builder, const Blocks &blocks, Value input, Value channels) {
   Type type = cast<RankedTensorType>(input.getType()).getElementType();
   return builder.parallel(blocks.sizes, type, {{channels, builder.map(blocks.rank, {blocks.axis})}},
-                          [&](reference::ScalarBuilder &b, ValueRange v) {
+                          [&](ScalarBuilder &b, ValueRange v) {
                             SmallVector<Value> indices = blocks.loopIndices(b);
                             indices[blocks.axis] = arith::IndexCastOp::create(b, b.getIndexType(), v[0]);
                             return tensor::ExtractOp::create(b, input, indices).getResult();
@@ -303,14 +303,14 @@ static Value buildPermuted(reference::ReferenceBuilder &builder, const Blocks &b
 }
 
 /// Returns a tensor whose features along an axis are those of another one times factors, in f32.
-static Value buildScaled(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input, Value factors) {
+static Value buildScaled(ReferenceBuilder &builder, const Blocks &blocks, Value input, Value factors) {
   return builder.parallel(blocks.sizes, builder.getF32Type(),
                           {{input, builder.identity(blocks.rank)}, {factors, builder.map(blocks.rank, {blocks.axis})}},
-                          [](reference::ScalarBuilder &b, ValueRange v) { return b.mul(b.widen(v[0]), v[1]); });
+                          [](ScalarBuilder &b, ValueRange v) { return b.mul(b.widen(v[0]), v[1]); });
 }
 
 /// Returns a ratio brought to the range of integers of 8 bits; NaN becomes the lowest.
-static Value buildSaturated(reference::ScalarBuilder &b, Value ratio) {
+static Value buildSaturated(ScalarBuilder &b, Value ratio) {
   Value highest = b.f32(largestOfWideBlock), lowest = b.f32(-largestOfWideBlock);
   auto isAbove = [&](Value x, Value y) {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, y).getResult();
@@ -319,7 +319,7 @@ static Value buildSaturated(reference::ScalarBuilder &b, Value ratio) {
 }
 
 /// Returns the integer, or the element, that the largest magnitude of a block becomes, in a loop over scales.
-static Value buildQuantizedLargest(reference::ScalarBuilder &b, const Blocks &blocks, QuantizeOp op) {
+static Value buildQuantizedLargest(ScalarBuilder &b, const Blocks &blocks, QuantizeOp op) {
   std::optional<int64_t> firstNarrow = op.firstNarrowBlock();
   if (!firstNarrow)
     return b.f32(quantizedLargest(op.getFormat().getElement()));
@@ -328,16 +328,16 @@ static Value buildQuantizedLargest(reference::ScalarBuilder &b, const Blocks &bl
   return b.select(isWide, b.f32(largestOfWideBlock), b.f32(largestOfNarrowBlock));
 }
 
-SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, QuantizeOp op) {
-  BlockFormatAttr format = op.getFormat();
+SmallVector<Value> QuantizeOp::buildReference(ReferenceBuilder &builder) {
+  BlockFormatAttr format = getFormat();
   BlockElement element = format.getElement();
-  Value input = op.getInput();
+  Value input = getInput();
   MixedSizes sizes = builder.sizesOf(input);
   unsigned rank = sizes.size();
   Blocks blocks(builder, format, sizes);
-  if (Value channels = op.getChannels())
+  if (Value channels = getChannels())
     input = buildPermuted(builder, blocks, input, channels);
-  if (Value factors = op.getFactors())
+  if (Value factors = getFactors())
     input = buildScaled(builder, blocks, input, factors);
   AffineMap identity = builder.identity(rank);
   Type valueType = format.getStorageType();
@@ -345,15 +345,15 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
   const FloatFormat *small = getFloatElement(element);
 
   // The contents of the blocks of each scale, then the scales.
-  Value tensorScale = op.getTensorScale() ? buildTensorScale(builder, op) : Value();
-  bool hasRowScales = op.hasRowScales();
+  Value tensorScale = getTensorScale() ? buildTensorScale(builder, *this) : Value();
+  bool hasRowScales = this->hasRowScales();
   Value scales, zeroPoints;
   Value scaleTable = buildScaleTable(builder, format.getScale());
   auto decodeScale = [&](ScalarBuilder &b, Value stored) {
     Value scale = buildDecodeScale(b, format.getScale(), scaleTable, stored);
     return tensorScale ? b.mul(scale, blocks.tensorScaleAt(b, tensorScale, hasRowScales)) : scale;
   };
-  if (op.getZeroPoints()) {
+  if (getZeroPoints()) {
     Value low = blocks.reduce(builder, input, 0.0f,
                               [](ScalarBuilder &b, Value x, Value, Value soFar) { return b.min(x, soFar); });
     Value high = blocks.reduce(builder, input, 0.0f,
@@ -370,7 +370,7 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
           point = b.select(b.isEqual(scale, b.f32(0)), b.f32(0), math::RoundEvenOp::create(b, point));
           return buildStore(b, buildEncodeInteger(b, *integer, point), valueType);
         });
-  } else if (op.getUnitScale()) {
+  } else if (getUnitScale()) {
     scales = builder.parallel(blocks.scaleSizes, format.getScaleType(), {},
                               [&](ScalarBuilder &b, ValueRange) { return b.f32(1); });
   } else if (element == BlockElement::Ternary) {
@@ -388,7 +388,7 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
                               [&](ScalarBuilder &b, ValueRange v) {
                                 if (format.getScale() == BlockScale::E8M0)
                                   return buildStoreScale(b, format, v[0]);
-                                Value scale = b.div(v[0], buildQuantizedLargest(b, blocks, op));
+                                Value scale = b.div(v[0], buildQuantizedLargest(b, blocks, *this));
                                 if (hasSignedScales(element))
                                   scale =
                                       b.select(b.isEqual(v[1], b.sub(b.f32(0), v[0])), b.sub(b.f32(0), scale), scale);
@@ -433,7 +433,7 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
   Value quantized = builder.parallel(sizes, valueType, {{input, identity}}, [&](ScalarBuilder &b, ValueRange v) {
     SmallVector<Value> indices = blocks.scaleIndices(b);
     Value scale = decodeScale(b, tensor::ExtractOp::create(b, scales, indices));
-    Value ratio = op.getUnitScale() ? buildSaturated(b, b.widen(v[0])) : buildRatio(b, b.widen(v[0]), scale);
+    Value ratio = getUnitScale() ? buildSaturated(b, b.widen(v[0])) : buildRatio(b, b.widen(v[0]), scale);
     if (small)
       return buildStore(b, buildEncodeFloat(b, *small, ratio), valueType);
     if (element == BlockElement::NF4)

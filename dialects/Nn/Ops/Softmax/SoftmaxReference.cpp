@@ -7,10 +7,11 @@
 #include "dialects/Nn/Ops/References.h"
 
 using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+using namespace intarsia::reference;
 
-namespace intarsia::reference {
-
-Value buildSoftmax(ReferenceBuilder &builder, Value input, Type element) {
+Value reference::buildSoftmax(ReferenceBuilder &builder, Value input, Type element) {
   unsigned rank = rankOf(input);
   MixedSizes sizes = builder.sizesOf(input);
   AffineMap all = builder.identity(rank), row = builder.leading(rank, rank - 1);
@@ -30,8 +31,6 @@ Value buildSoftmax(ReferenceBuilder &builder, Value input, Type element) {
   });
 }
 
-Value buildReference(ReferenceBuilder &builder, nn::SoftmaxOp op) {
-  return buildSoftmax(builder, op.getInput(), elementOf(op.getInput()));
+SmallVector<Value> SoftmaxOp::buildReference(ReferenceBuilder &builder) {
+  return {buildSoftmax(builder, getInput(), elementOf(getInput()))};
 }
-
-} // namespace intarsia::reference
