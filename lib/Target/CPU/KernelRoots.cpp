@@ -11,23 +11,23 @@ using namespace mlir;
 namespace intarsia::cpu {
 
 namespace {
-/// One row for each op that a kernel is built around.
+/// One row for each kind of op that a kernel is built around.
 struct Root {
-  TypeID op;
+  KernelRoot kind;
   Emitter (*make)(rt::KernelOp kernel, Operation *root, const TileConfig &config);
 };
 } // namespace
 
 static ArrayRef<Root> roots() {
   static const Root table[] = {
-      {TypeID::get<nn::LinearOp>(), makeLinearKernel},
-      {TypeID::get<nn::MatmulOp>(), makeMatmulKernel},
-      {TypeID::get<nn::AttentionOp>(), makeAttentionKernel},
-      {TypeID::get<nn::CacheAppendOp>(), makeCacheAppendKernel},
-      {TypeID::get<nn::CachedAttentionOp>(), makeCachedAttentionKernel},
-      {TypeID::get<nn::RouteOp>(), makeRouteKernel},
-      {TypeID::get<nn::ExpertsOp>(), makeExpertsKernel},
-      {TypeID::get<nn::CandidatesOp>(), makeCandidatesKernel},
+      {KernelRoot::Linear, makeLinearKernel},
+      {KernelRoot::Matmul, makeMatmulKernel},
+      {KernelRoot::Attention, makeAttentionKernel},
+      {KernelRoot::CacheAppend, makeCacheAppendKernel},
+      {KernelRoot::CachedAttention, makeCachedAttentionKernel},
+      {KernelRoot::Route, makeRouteKernel},
+      {KernelRoot::Experts, makeExpertsKernel},
+      {KernelRoot::Candidates, makeCandidatesKernel},
   };
   return table;
 }
@@ -50,7 +50,8 @@ static LogicalResult checkLayouts(rt::KernelOp kernel) {
 Emitter emitterOf(rt::KernelOp kernel, const TileConfig &config) {
   if (failed(checkLayouts(kernel)))
     return nullptr;
-  Operation *root = nullptr, *second = nullptr;
+  KernelRootOpInterface root;
+  Operation *second = nullptr;
   kernel.getBody().walk([&](KernelRootOpInterface op) {
     if (op.getKernelRoot() == KernelRoot::Rows)
       return;
@@ -64,7 +65,7 @@ Emitter emitterOf(rt::KernelOp kernel, const TileConfig &config) {
     return nullptr;
   }
   const Root *found =
-      llvm::find_if(roots(), [&](const Root &entry) { return root && root->getName().getTypeID() == entry.op; });
+      llvm::find_if(roots(), [&](const Root &entry) { return root && root.getKernelRoot() == entry.kind; });
   return found == roots().end() ? makeRowsKernel(kernel, root, config) : found->make(kernel, root, config);
 }
 

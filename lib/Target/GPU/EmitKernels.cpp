@@ -99,9 +99,9 @@ static std::string whyLoops(rt::KernelOp kernel, nn::LinearOp linear, const Arch
 }
 
 namespace {
-/// One row for each op that a kernel is emitted around, but for linears, which have several emitters.
+/// One row for each kind of op that a kernel is emitted around, but for linears, which have several emitters.
 struct Root {
-  TypeID op;
+  KernelRoot kind;
   Emitter (*make)(rt::KernelOp kernel, Operation *root, const Architecture &architecture);
   StringLiteral whyNot;
 };
@@ -113,15 +113,16 @@ static const Root *findRoot(Operation *op) {
       "it has heads or operands that its kernels are not made for, or another op stands behind it";
   static constexpr StringLiteral others = "another op than elementwise ones is in the same kernel";
   static const Root table[] = {
-      {TypeID::get<nn::AttentionOp>(), makeAttentionKernel, operands},
-      {TypeID::get<nn::CachedAttentionOp>(), makeCachedAttentionKernel, operands},
-      {TypeID::get<nn::CacheAppendOp>(), makeCacheAppendKernel, operands},
-      {TypeID::get<nn::RouteOp>(), makeRouteKernel, others},
-      {TypeID::get<nn::CandidatesOp>(), makeCandidatesKernel, others},
-      {TypeID::get<nn::ExpertsOp>(), makeExpertsKernel, others},
-      {TypeID::get<nn::MatmulOp>(), makeMatmulKernel, "an op that is not elementwise, or f64, is in the same kernel"},
+      {KernelRoot::Attention, makeAttentionKernel, operands},
+      {KernelRoot::CachedAttention, makeCachedAttentionKernel, operands},
+      {KernelRoot::CacheAppend, makeCacheAppendKernel, operands},
+      {KernelRoot::Route, makeRouteKernel, others},
+      {KernelRoot::Candidates, makeCandidatesKernel, others},
+      {KernelRoot::Experts, makeExpertsKernel, others},
+      {KernelRoot::Matmul, makeMatmulKernel, "an op that is not elementwise, or f64, is in the same kernel"},
   };
-  const Root *found = llvm::find_if(table, [&](const Root &root) { return root.op == op->getName().getTypeID(); });
+  KernelRoot kind = cast<KernelRootOpInterface>(op).getKernelRoot();
+  const Root *found = llvm::find_if(table, [&](const Root &root) { return root.kind == kind; });
   return found == std::end(table) ? nullptr : found;
 }
 
