@@ -37,6 +37,13 @@ llvm::Value *HostFunction::divide(Operation &op, llvm::Value *dividend, llvm::Va
   llvm::Value *isMinusOne = builder.CreateICmpEQ(divisor, llvm::ConstantInt::getAllOnesValue(type));
   if (hasSign)
     isHarmful = builder.CreateOr(isZero, isMinusOne);
+  if (op.getResult(0).getType().isIndex()) {
+    // No size is what a division by zero gives, or an unsigned one of a negative number.
+    llvm::Value *isWrong = isZero;
+    if (!hasSign)
+      isWrong = builder.CreateOr(isWrong, builder.CreateICmpSLT(builder.CreateOr(dividend, divisor), zero));
+    overflow = overflow ? builder.CreateOr(overflow, isWrong) : isWrong;
+  }
   divisor = builder.CreateSelect(isHarmful, one, divisor);
   llvm::Value *quotient = hasSign ? builder.CreateSDiv(dividend, divisor) : builder.CreateUDiv(dividend, divisor);
   llvm::Value *remainder = hasSign ? builder.CreateSRem(dividend, divisor) : builder.CreateURem(dividend, divisor);

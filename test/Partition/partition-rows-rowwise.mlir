@@ -3,7 +3,6 @@
 
 // Norms and prefix sums of rows are those of each rank's rows. Prefix sums over the rows are computed whole.
 // REMARK: data of 2 ranks: each computes 1/2 of the rows of a call in 3 ops
-// REMARK-SAME: computed by each rank: 'nn.cumulate' of 'running' mixes rows
 
 nn.archive @weights {file = "model.safetensors"}
 
@@ -22,6 +21,6 @@ func.func @main(%x: tensor<?x8xf32> {nn.name = "x", nn.sizes = ["batch", ""]},
   %h = nn.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
   %n = nn.group_norm %h, %g {epsilon = 1.0e-5 : f32, groups = 2 : i64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
   %y = nn.cumulate <add>, %n : tensor<?x8xf32>
-  %z = nn.cumulate <add>, %v : tensor<?xf32> loc("running")
+  %z = nn.cumulate <add>, %v : tensor<?xf32>
   return %y, %z : tensor<?x8xf32>, tensor<?xf32>
 }
