@@ -43,6 +43,9 @@ struct LegalizeIndices : legalize::impl::LegalizeIndicesBase<LegalizeIndices> {
     WalkResult walked = function.walk([&](Operation *op) -> WalkResult {
       if (!hasIndices(op))
         return WalkResult::advance();
+      if (!isa<arith::ArithDialect, bufferization::BufferizationDialect, func::FuncDialect, linalg::LinalgDialect,
+               scf::SCFDialect, tensor::TensorDialect, tm_tensor::TmTensorDialect, ub::UBDialect>(op->getDialect()))
+        return op->emitError() << "'" << op->getName() << "' of elements of 'index' is not compiled: use i64";
       auto named = dyn_cast<linalg::LinalgOp>(op);
       if (named && !isa<linalg::GenericOp>(op)) { // whose bodies have casts then
         rewriter.setInsertionPoint(op);
