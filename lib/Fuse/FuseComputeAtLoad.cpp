@@ -192,7 +192,8 @@ struct FuseComputeAtLoad : fuse::impl::FuseComputeAtLoadBase<FuseComputeAtLoad> 
     SmallVector<Value> wanted; // by ops that differ from call to call
     for (Operation *op : constants.inOrder())
       for (Value result : op->getResults())
-        if (!ConstantOps::isMadeAtCompileTime(op) && isa<RankedTensorType>(result.getType()) &&
+        if (!ConstantOps::isMadeAtCompileTime(op) && hasWork(op) && isa<RankedTensorType>(result.getType()) &&
+            cast<RankedTensorType>(result.getType()).getNumElements() != 0 &&
             llvm::any_of(result.getUsers(),
                          [&](Operation *user) { return !isa<tensor::DimOp>(user) && !isIn(user, constants); }))
           wanted.push_back(result);
@@ -231,6 +232,9 @@ struct FuseComputeAtLoad : fuse::impl::FuseComputeAtLoadBase<FuseComputeAtLoad> 
     }
     return success();
   }
+
+  /// False for what kernels have copies of: it is no tensor of its own in a call either.
+  static bool hasWork(Operation *op) { return !isa<tensor::EmptyOp, linalg::FillOp, tensor::SplatOp>(op); }
 
   /// True for an op that computes the same in each call, or that is in a region of such.
   static bool isIn(Operation *op, const ConstantOps &constants) {

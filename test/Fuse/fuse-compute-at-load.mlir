@@ -44,6 +44,18 @@ func.func @stays(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>
   return %y, %z : tensor<64x64xf32>, tensor<64x64xf32>
 }
 
+// Tensors without elements, and what others are written to, are no work.
+// CHECK-LABEL: func.func @nothing(
+// CHECK-NOT: nn.global
+// CHECK: return
+func.func @nothing(%x: tensor<6x0xf32>, %y: tensor<4x6xf32>) -> (tensor<0x6xf32>, tensor<6x4xf32>) {
+  %e = tensor.empty() : tensor<0x6xf32>
+  %r = linalg.transpose ins(%x : tensor<6x0xf32>) outs(%e : tensor<0x6xf32>) permutation = [1, 0]
+  %f = tensor.empty() : tensor<6x4xf32>
+  %s = linalg.transpose ins(%y : tensor<4x6xf32>) outs(%f : tensor<6x4xf32>) permutation = [1, 0]
+  return %r, %s : tensor<0x6xf32>, tensor<6x4xf32>
+}
+
 // CHECK-LABEL: func.func @constants_at_load() -> (tensor<64x64xf32> {nn.global = "constants_at_load.0"})
 // CHECK-SAME: nn.runs_at_load
 // CHECK-NEXT: %[[W:.*]] = nn.weight @weights["positions"]
