@@ -125,7 +125,9 @@ def test_counts(tools, tmp_path, device):
         np.testing.assert_allclose(first, y[: k + 1] ** 2, 0, 1e-6)
         np.testing.assert_array_equal(ones, np.ones((k + 1, rows), np.float32))
     # Above what the tensor has, below zero, and more than memory or 64 bits hold.
-    with pytest.raises(intarsia.InvalidArgumentError, match=r"size 12 \('count.'\), which is more than 11|is 13.* at most 12"):
+    with pytest.raises(
+        intarsia.InvalidArgumentError, match=r"size 12 \('count.'\), which is more than 11|is 13.* at most 12"
+    ):
         module.given(y, np.array(12), np.array(1, np.int32))
     with pytest.raises(intarsia.InvalidArgumentError, match=r"size -3 \('count.'\), which is negative"):
         module.given(y, np.array(3), np.array(-3, np.int32))

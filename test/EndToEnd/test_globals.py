@@ -77,7 +77,12 @@ def test_constants_through_files(tools, tmp_path):
     for kind in ("mlir", "mlirbc"):
         tools.compile(tmp_path / "m.mlir", "--stop-after=import", "-o", tmp_path / f"imported.{kind}")
         tools.compile(
-            tmp_path / f"imported.{kind}", "--stop-after=lower", "--quantize=int8", "--quantize-activations=16", "-o", tmp_path / f"l.{kind}"
+            tmp_path / f"imported.{kind}",
+            "--stop-after=lower",
+            "--quantize=int8",
+            "--quantize-activations=16",
+            "-o",
+            tmp_path / f"l.{kind}",
         )
         tools.compile(tmp_path / f"l.{kind}", "--start-from=target", "-o", tmp_path / f"{kind}.itx")
         results.append(intarsia.load(tmp_path / f"{kind}.itx").main(x, np.array(True)))

@@ -68,9 +68,9 @@ TEST_F(Importers, OfUnknownFilesAreListed) {
 
 TEST_F(Importers, OfUnknownDirectoriesSayWhatIsMissing) {
   file("model/model.gguf");
-  EXPECT_EQ(find(folder / "model"),
-            (folder / "model").string() + ": has no config.json: not a Hugging Face model directory; is the model " +
-                (folder / "model/model.gguf").string() + "? Give that file then");
+  EXPECT_EQ(find(folder / "model"), (folder / "model").string() +
+                                        ": has no config.json: not a Hugging Face model directory; is the model " +
+                                        (folder / "model/model.gguf").string() + "? Give that file then");
 }
 
 TEST_F(Importers, LeaveWhatCannotBeReadToTheirMessages) {

@@ -75,6 +75,6 @@ TEST_F(Library, IsSmall) {
   // An eighth of it decompresses objects of GPUs, a tenth drives or emulates them, an eighth is for worlds on one host
   // and on several, a fourteenth simulates wafers, a fiftieth reads weights from disk,
   // a sixtieth lets GPUs of several ranks exchange data, another one runs several stages of a rank, a tenth computes
-  // many requests at the same time.
-  EXPECT_LE(loaded, 2110000u);
+  // many requests at the same time, a fiftieth keeps states of sessions and goes on with sizes that a call computes.
+  EXPECT_LE(loaded, 2150000u);
 }
