@@ -9,12 +9,19 @@ from random_numbers import normal
 from reference import nearest
 
 
-def test_cumulate(evaluate) -> None:
+def test_sums(evaluate) -> None:
     x = normal(4, 16)
-    exact = x.astype(float)
-    nearest(evaluate("nn.cumulate <add>, {0} : {type}", [x], (4, 16), True), exact.cumsum(1))
-    before = np.concatenate([np.ones((4, 1)), exact.cumprod(1)[:, :-1]], 1)
+    nearest(evaluate("nn.cumulate <add>, {0} : {type}", [x], (4, 16), True), x.astype(float).cumsum(1))
+
+
+def test_products_before(evaluate) -> None:
+    x = normal(4, 16)
+    before = np.concatenate([np.ones((4, 1)), x.astype(float).cumprod(1)[:, :-1]], 1)
     nearest(evaluate("nn.cumulate <mul>, {0} {{exclusive}} : {type}", [x], (4, 16)), before)
+
+
+def test_smallest_to_come(evaluate) -> None:
+    x = normal(4, 16)
     x[0, 3] = np.nan
     y = evaluate("nn.cumulate <minimumf>, {0} {{reverse}} : {type}", [x], (4, 16))
     np.testing.assert_array_equal(y, np.minimum.accumulate(x[:, ::-1], 1)[:, ::-1])
