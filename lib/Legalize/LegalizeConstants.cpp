@@ -18,12 +18,15 @@ namespace intarsia::legalize {
 using namespace mlir;
 using namespace intarsia;
 
-/// True for a constant that is large enough for a weight, and that archives hold.
+/// True for a constant that is large enough for a weight, and that archives hold. What weights are quantized by while a
+/// model is compiled, factors and orders of their channels, stays.
 static bool isLarge(arith::ConstantOp constant) {
   auto elements = dyn_cast<ElementsAttr>(constant.getValue());
   if (!elements || !isa<RankedTensorType>(constant.getType()) || constant.use_empty())
     return false;
   if (auto dense = dyn_cast<DenseElementsAttr>(constant.getValue()); dense && dense.isSplat())
+    return false;
+  if (llvm::any_of(constant->getUsers(), llvm::IsaPred<nn::QuantizeOp, nn::DequantizeOp>))
     return false;
   return nn::storedBytes(elements.getShapedType()).value_or(0) >= nn::leastWeightBytes;
 }
