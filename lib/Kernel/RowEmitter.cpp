@@ -26,11 +26,7 @@ RowEmitter::NormInput RowEmitter::normInput(Value tensor, const RowScope &row) {
 }
 
 Element RowEmitter::readFirst(const NormInput &input, Value i, int64_t width) {
-  Indices at;
-  for (Value prefix : input.prefix)
-    at.push_back({prefix});
-  at.push_back({i, true});
-  Element x = tensors.evaluate(input.tensor, at, width);
+  Element x = tensors.evaluate(input.tensor, indicesOf(input.prefix, i), width);
   if (succeeded(x) && input.scratch)
     memory.store(*x, input.scratch, i, b.getF32Type(), width);
   return x;
@@ -85,13 +81,7 @@ LogicalResult RowEmitter::prepareCumulate(nn::CumulateOp cumulate, const RowScop
   Value combined = body.scratch(length * bytes);
   LogicalResult emitted = code->rowLoops->emitPrefixes(
       body.size(length), {{cumulate.getKind(), type}, cumulate.getExclusive(), cumulate.getReverse()},
-      [&](Value i, int64_t width) {
-        Indices at;
-        for (Value prefix : row.prefix)
-          at.push_back({prefix});
-        at.push_back({i, true});
-        return tensors.evaluate(input, at, width);
-      },
+      [&](Value i, int64_t width) { return tensors.evaluate(input, indicesOf(row.prefix, i), width); },
       [&](Value i, int64_t width, Value prefix) { memory.store(prefix, combined, i, type, width); });
   tensors.bound[cumulate.getResult()] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
     return memory.load(combined, indices.back().base, type, width);
@@ -288,11 +278,7 @@ LogicalResult RowEmitter::prepareTwice(Value value, const RowScope &row) {
   SmallVector<Value> prefix(row.prefix);
   Value elements = body.scratch(length * int64_t(llvm::divideCeil(type.getIntOrFloatBitWidth(), 8)));
   LogicalResult stored = vectorLoop(body.size(length), [&](Value i, int64_t width) -> LogicalResult {
-    Indices at;
-    for (Value prefix : row.prefix)
-      at.push_back({prefix});
-    at.push_back({i, true});
-    Element element = tensors.evaluate(value, at, width);
+    Element element = tensors.evaluate(value, indicesOf(row.prefix, i), width);
     if (succeeded(element))
       memory.store(*element, elements, i, type, width);
     return element;
@@ -362,11 +348,8 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
     ArrayRef<AffineExpr> extents = body.sizes.of(op.getResult(0));
     if (extents.size() > row.sizes.size() || extents != ArrayRef<AffineExpr>(row.sizes).take_front(extents.size()))
       continue;
-    Indices at;
-    for (Value prefix : ArrayRef(row.prefix).take_front(extents.size()))
-      at.push_back({prefix});
     // It is remembered for the row.
-    if (failed(tensors.evaluate(op.getResult(0), at, 1)))
+    if (failed(tensors.evaluate(op.getResult(0), indicesOf(ArrayRef(row.prefix).take_front(extents.size())), 1)))
       return failure();
   }
   return success();
@@ -379,13 +362,7 @@ LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indice
     roots.push_back(body.yielded(i));
   if (failed(prepareRow(row, roots)))
     return failure();
-  auto at = [&](Value i) {
-    Indices result;
-    for (Value prefix : row.prefix)
-      result.push_back({prefix});
-    result.push_back({i, true});
-    return result;
-  };
+  auto at = [&](Value i) { return indicesOf(row.prefix, i); };
   // Outputs of one length are computed together: what they share is computed once.
   SmallVector<unsigned> rest(indices.begin(), indices.end());
   while (!rest.empty()) {
