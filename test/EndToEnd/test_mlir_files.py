@@ -11,6 +11,7 @@ from collections.abc import Callable
 import intarsia
 import numpy as np
 import pytest
+from flow_programs import FLOW_PROGRAMS
 from mlir_programs import PROGRAMS, RESOURCES
 from named_programs import NAMED_PROGRAMS
 from ordered_programs import ORDERED_PROGRAMS
@@ -24,7 +25,7 @@ DEVICES = ["cpu", "cpu:x86-64-v2", "reference", "emulated:sm_90a", "emulated:gfx
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_programs(tools, tmp_path, device):
-    programs = PROGRAMS | NAMED_PROGRAMS | ORDERED_PROGRAMS | ROW_PROGRAMS
+    programs = PROGRAMS | FLOW_PROGRAMS | NAMED_PROGRAMS | ORDERED_PROGRAMS | ROW_PROGRAMS
     text = "".join(program.text(name) for name, program in programs.items()) + RESOURCES
     module = build(tools, tmp_path, text, None, device)
     for name, program in programs.items():
