@@ -12,9 +12,9 @@ include "mlir/IR/OpBase.td"
 def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
   let cppNamespace = "::intarsia";
   let description = [{
-    An op that sums products of elements of two tensors: rows of a left side, which is computed, by columns of a right
-    side, which is a weight or is computed too. Passes ask what it multiplies, not which op it is. A pass leaves alone, or
-    refuses by name, a contraction that it does not support.
+    An op that sums products of elements of two tensors. The left side is computed; the right side is computed too, or is
+    a weight. Rows of the left side are multiplied by columns of the right side. Passes ask what the op multiplies, not
+    which op it is. A pass does not change a contraction that it does not support, or refuses it by name.
 
     An op with several products one after another, such as nn.experts, answers for the first of them; its right sides are
     those of all.

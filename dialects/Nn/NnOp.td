@@ -7,7 +7,7 @@
 #ifndef INTARSIA_NN_OP
 #define INTARSIA_NN_OP
 
-// What the definitions of ops share (Ops/*/*.td).
+// Base classes and types of the op definitions in Ops/*/*.td.
 
 include "dialects/Interfaces/ContractionOpInterface.td"
 include "dialects/Interfaces/CostOpInterface.td"

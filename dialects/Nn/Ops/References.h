@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What the references of ops share.
+// Helpers of the references of ops (Ops/*/*Reference.cpp).
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_NN_OPS_REFERENCES_H
 #define INTARSIA_DIALECTS_NN_OPS_REFERENCES_H

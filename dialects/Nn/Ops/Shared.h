@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What the files of ops share.
+// Helpers of verifiers, size inference and work of ops (Ops/*/*.cpp).
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_NN_OPS_SHARED_H
 #define INTARSIA_DIALECTS_NN_OPS_SHARED_H

@@ -11,8 +11,8 @@
 
 namespace intarsia {
 
-/// Says of a cf.assert that it compares an index with the size of its dimension, both of which an error shows. What the
-/// user asserts has the user's message alone.
+/// Marks a cf.assert that compares an index with the size of its dimension: its error shows both numbers. The error of
+/// an assertion without this attribute is the message that the user wrote.
 inline constexpr llvm::StringLiteral assertsIndexAttr = "legalize.asserts_index";
 
 } // namespace intarsia

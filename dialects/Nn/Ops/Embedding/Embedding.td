@@ -15,8 +15,9 @@ def Nn_EmbeddingOp : Nn_TensorOp<"embedding", "Rows", [
   let description = [{
     `result[…, :] = table[indices[…], :]`: table `[rows, features]`, indices of any rank. An input whose
     elements are all indices, as they are or through reshapes, concatenations and casts between integers, has the
-    table's rows as its range: a call with others is refused. Any other index is known in the kernel alone, for example
-    one that is computed: outside the table it gives a row of NaN. Rejected: a table without rows, constant indices
+    table's rows as its range: a call with others is refused. Indices that a kernel computes are checked during the call
+    in models that come from MLIR files (`legalize-checks`): the call fails if one is outside the table. Kernels give a
+    row of NaN for such an index. Rejected: a table without rows, constant indices
     outside it, an input whose `nn.range` or `nn.default` is not inside it.
 
     ```mlir

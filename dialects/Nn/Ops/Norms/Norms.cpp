@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What all norms share, and the statistics of each.
+// Verifiers, sizes and work of all norms, and the statistics of each norm.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Ops/Shared.h"
 

@@ -191,7 +191,7 @@ SizePairs DequantizeOp::getEqualSizes(SizesRange sizes) {
   if (!getScales())
     return pairs;
   Sizes blocks = getFormat().getScaleSizes(sizes[0]);
-  if (blocks.empty()) // of weights alone, whose sizes are verified
+  if (blocks.empty()) // the format is for weights only; the verifier has checked their sizes
     return pairs;
   for (unsigned operand = 1; operand != (getZeroPoints() ? 3u : 2u); ++operand)
     for (auto [expected, size] : llvm::zip_equal(blocks, sizes[operand]))
