@@ -20,7 +20,9 @@
 #define ITX_MODULE_ABI_VERSION 11u
 #define ITX_MODULE_SYMBOL "itx_module"
 
-/* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
+/* Alignment in bytes of every buffer that the runtime makes, and of inputs in memory of a device: one cache line, one
+ * 512-bit vector. Inputs in memory of the host lie where the caller has them, at a multiple of their element's bytes.
+ */
 #define ITX_BUFFER_ALIGNMENT 64
 
 /* ---- Kernels ---------------------------------------------------------------------------------------------- */

@@ -143,8 +143,8 @@ typedef struct itx_pending itx_pending;
 ITX_API itx_status itx_tensor_create(itx_dtype dtype, uint32_t rank, const int64_t *shape, const void *data,
                                      itx_tensor **tensor);
 /* Makes a tensor over the caller's memory, without copying. `release(context)`, unless null, is called when the last
- * user of the memory is gone (this may be on another thread). Calls read 64-byte aligned memory in place; memory with
- * less alignment is copied at each call. */
+ * user of the memory is gone (this may be on another thread). Calls read it in place; they copy it at each call if its
+ * address is no multiple of its element's bytes. */
 ITX_API itx_status itx_tensor_wrap(const void *data, itx_dtype dtype, uint32_t rank, const int64_t *shape,
                                    void (*release)(void *context), void *context, itx_tensor **tensor);
 /* Makes a tensor in the memory of a device: its own, or that of the host if it has none (or for a null device). `data`,

@@ -230,7 +230,8 @@ static Status takeInput(const Module &module, size_t index, const Tensor &tensor
     ITX_RETURN_IF_ERROR(checkState(info, tensor));
   void *data = tensor.data.get();
   Device *there = module.memoryOf(info.device);
-  bool isAligned = reinterpret_cast<uintptr_t>(data) % ITX_BUFFER_ALIGNMENT == 0;
+  uint64_t alignment = tensor.device ? ITX_BUFFER_ALIGNMENT : dtypeInfo(info.dtype)->bytes;
+  bool isAligned = reinterpret_cast<uintptr_t>(data) % alignment == 0;
   if (there && !(tensor.device && isAligned)) {
     call.inputOwners[index] = tensor.data;
     ITX_RETURN_IF_ERROR(copyToDevice(call, index, tensor.device, tensor.bytes, data));

@@ -71,7 +71,8 @@ struct itx_call {
   intarsia::Status status;                             // the first error
   std::vector<std::optional<intarsia::runtime::Tensor>> given; // inputs, of functions that another part continues
 
-  std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
+  std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>>
+      inputCopies; // defaults, and inputs whose elements are not aligned
   intarsia::runtime::ScratchBuffer workspace;
   intarsia::runtime::ScratchBuffer shared;
   intarsia::runtime::ScratchBuffer exchangeSource, exchangeDestination; // of devices that exchange by way of the host

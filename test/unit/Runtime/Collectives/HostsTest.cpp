@@ -90,12 +90,12 @@ TEST(Hosts, KilledRankInALongExchange) {
 /// A rank that hangs while others wait, some of them for each other. They tell whom they wait for after half the
 /// deadline, which is therefore longer than a busy machine keeps a rank from its processor.
 TEST(Hosts, HungRank) {
-  Ranks together(3, /*deadlineS=*/1, "aba"), apart(3, /*deadlineS=*/1, "abc");
+  Ranks together(3, /*deadlineS=*/2, "aba"), apart(3, /*deadlineS=*/2, "abc");
   for (Ranks *ranks : {&together, &apart})
     for (int32_t rank = 0; rank < 3; ++rank)
       ranks->start(rank, [](World &world) -> std::string {
         if (world.rank() == 1)
-          std::this_thread::sleep_for(std::chrono::seconds(3));
+          std::this_thread::sleep_for(std::chrono::seconds(5));
         std::string first = sumOfOnes(world); // what the others have sent before they gave up is enough for this one
         return first.empty() ? sumOfOnes(world) : first;
       });
@@ -103,8 +103,8 @@ TEST(Hosts, HungRank) {
     std::vector<RankResult> results = ranks->wait();
     for (int32_t rank : {0, 2}) {
       EXPECT_THAT(results[rank].message, HasSubstr("rank 1 (process "));
-      EXPECT_THAT(results[rank].message, HasSubstr("has not come to the next exchange within 1 s"));
-      EXPECT_LT(results[rank].seconds, 3);
+      EXPECT_THAT(results[rank].message, HasSubstr("has not come to the next exchange within 2 s"));
+      EXPECT_LT(results[rank].seconds, 5);
     }
     EXPECT_THAT(results[1].message, HasSubstr("has not come to the next exchange")); // the world has failed for it too
   }

@@ -6,6 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "test/unit/Runtime/Modules.h"
 
+#include "lib/Runtime/Core/Api.h"
+#include "lib/Runtime/Core/Call.h"
 #include "lib/Support/Json.h"
 
 #include <sys/wait.h>
@@ -74,24 +76,34 @@ TEST_F(Calls, GivenInputsReplaceDefaults) {
   EXPECT_EQ(values[2 * 4 + 3], (14 + 0.75f) * 1000);
 }
 
-TEST_F(Calls, UnalignedInputs) {
+/// Inputs are read where they lie, as NumPy places them at multiples of 16 bytes, unless elements are not aligned.
+TEST_F(Calls, InputsOutsideOfCacheLines) {
   ModulePointer module = load(writeSample(folder));
   TensorPointer ids = idsOf(2, 9), output;
   std::vector<char> memory(2 * 9 * 8 + 128);
-  char *unaligned = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) + 8;
-  std::memcpy(unaligned, itx_tensor_data(ids.get()), 2 * 9 * 8);
+  char *line = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
   int64_t shape[] = {2, 9};
-  int released = 0;
-  itx_tensor *wrapped = nullptr;
-  ASSERT_EQ(itx_tensor_wrap(
-                unaligned, ITX_I64, 2, shape, [](void *count) { ++*static_cast<int *>(count); }, &released, &wrapped),
-            ITX_OK);
-  EXPECT_EQ(itx_tensor_data(wrapped), unaligned);
-  ASSERT_EQ(invoke(find(module, "main"), {wrapped}, output), ITX_OK) << itx_last_error();
-  EXPECT_TRUE(isRight(ids, output));
-  EXPECT_EQ(released, 0);
-  itx_tensor_free(wrapped);
-  EXPECT_EQ(released, 1);
+  for (int offset : {0, 8, 16, 4, 1}) {
+    char *data = line + offset;
+    std::memcpy(data, itx_tensor_data(ids.get()), 2 * 9 * 8);
+    int released = 0;
+    auto release = [](void *count) { ++*static_cast<int *>(count); };
+    itx_tensor *wrapped = nullptr;
+    ASSERT_EQ(itx_tensor_wrap(data, ITX_I64, 2, shape, release, &released, &wrapped), ITX_OK);
+    EXPECT_EQ(itx_tensor_data(wrapped), data);
+    ASSERT_EQ(invoke(find(module, "main"), {wrapped}, output), ITX_OK) << itx_last_error();
+    EXPECT_TRUE(isRight(ids, output)) << offset;
+
+    std::shared_ptr<runtime::Module> loaded = runtime::moduleOf(module.get());
+    std::unique_ptr<itx_call> call = loaded->takeCall();
+    ASSERT_TRUE(runtime::prepareCall(*loaded, 0, &wrapped, 1, *call).ok());
+    EXPECT_EQ(call->inputs[0] == data, offset % 8 == 0) << offset;
+    loaded->giveCall(std::move(call));
+
+    EXPECT_EQ(released, 0);
+    itx_tensor_free(wrapped);
+    EXPECT_EQ(released, 1);
+  }
 }
 
 TEST_F(Calls, WrongInputs) {
