@@ -40,6 +40,12 @@ def llvm_tool(name: str) -> str:
     return found
 
 
+def runner_utilities() -> list[str]:
+    """Give what links MLIR's library that copies buffers of any strides."""
+    folder = run([llvm_tool("llvm-config"), "--libdir"]).strip()
+    return [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lmlir_c_runner_utils"]
+
+
 def run(command: list[str], text: str | None = None) -> str:
     result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
     if result.returncode != 0:
@@ -73,6 +79,7 @@ class Reference:
                 "-rtlib=compiler-rt",
                 str(source),
                 "-lm",
+                *runner_utilities(),
                 "-o",
                 str(library),
             ]

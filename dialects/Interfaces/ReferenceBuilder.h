@@ -26,6 +26,9 @@ public:
   using mlir::ImplicitLocOpBuilder::ImplicitLocOpBuilder;
   using Body = llvm::function_ref<mlir::Value(ScalarBuilder &, mlir::ValueRange)>;
 
+  /// The type that loops add up in: f64, so that results are rounded once. In loops that kernels are made of it is f32.
+  mlir::Type sumType = getF64Type();
+
   MixedSizes sizesOf(mlir::Value tensor) { return mlir::tensor::getMixedSizes(*this, getLoc(), tensor); }
   mlir::Value empty(mlir::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element) {
     return mlir::tensor::EmptyOp::create(*this, sizes, element);
@@ -39,6 +42,13 @@ public:
     number = divisor == 1 ? number : number / divisor;
     number = factor == 1 ? number : number * factor;
     return mlir::Value(more == 0 ? number : number + more);
+  }
+  /// `function` of a size, an int64_t where it is static, else an Integer.
+  template <typename Function> mlir::OpFoldResult computed(mlir::OpFoldResult size, Function function) {
+    if (std::optional<int64_t> number = mlir::getConstantIntValue(size))
+      return getIndexAttr(function(*number));
+    ScalarBuilder b(getLoc(), *this);
+    return mlir::Value(function(Integer(b, b.index(size))));
   }
   /// A tensor [values] of constants.
   mlir::Value table(mlir::ArrayRef<float> values) { return ScalarBuilder(getLoc(), *this).table(values); }
@@ -65,11 +75,11 @@ public:
     return loop(empty(sizes, element), identity(rank), inputs, rank, body);
   }
 
-  /// result[outer…] = body folded over the remaining dimensions, from `initial`, in f64. The dimensions of the result
-  /// come first; `body` gets the inputs, then the value so far.
+  /// result[outer…] = body folded over the remaining dimensions, from `initial`, in the `sumType`. The dimensions of
+  /// the result come first; `body` gets the inputs, then the value so far.
   mlir::Value reduce(mlir::ArrayRef<mlir::OpFoldResult> outer, unsigned reductions, double initial,
                      mlir::ArrayRef<std::pair<mlir::Value, mlir::AffineMap>> inputs, Body body) {
-    return fold(filled(outer, getF64FloatAttr(initial)), reductions, inputs, body);
+    return fold(filled(outer, getFloatAttr(sumType, initial)), reductions, inputs, body);
   }
   /// As `reduce`, in f32: for scales, which formats define so.
   mlir::Value reduceF32(mlir::ArrayRef<mlir::OpFoldResult> outer, unsigned reductions, float initial,
@@ -100,6 +110,7 @@ private:
         *this, init.getType(), values, init, maps, iterators,
         [&](mlir::OpBuilder &builder, mlir::Location location, mlir::ValueRange arguments) {
           ScalarBuilder scalars(location, builder);
+          scalars.sumType = sumType;
           mlir::linalg::YieldOp::create(builder, location, body(scalars, arguments));
         });
     return generic.getResult(0);

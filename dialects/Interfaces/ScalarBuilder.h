@@ -56,9 +56,11 @@ public:
   mlir::Value bits(mlir::Value a) { return mlir::arith::BitcastOp::create(*this, getI32Type(), a); }
   mlir::Value fromBits(mlir::Value a) { return mlir::arith::BitcastOp::create(*this, getF32Type(), a); }
 
-  /// Returns a float of any width as f64.
+  /// The type of sums: f64 in references, so that results are rounded once.
+  mlir::Type sumType = getF64Type();
+  /// Returns a float of at most its width as a `sumType`.
   mlir::Value exact(mlir::Value value) {
-    return value.getType().isF64() ? value : mlir::arith::ExtFOp::create(*this, getF64Type(), value).getResult();
+    return value.getType() == sumType ? value : mlir::arith::ExtFOp::create(*this, sumType, value).getResult();
   }
   /// Returns a float of at most 32 bits as f32.
   mlir::Value widen(mlir::Value value) {

@@ -44,6 +44,32 @@ struct CacheTensor {
     return mlir::RankedTensorType::get(shape, element);
   }
 };
+
+/// How windows move along a spatial dimension of an image.
+struct WindowDimension {
+  int64_t window;       ///< positions
+  int64_t stride = 1;   ///< from one window to the next
+  int64_t dilation = 1; ///< from one position of a window to the next
+  int64_t padLow = 0;   ///< positions before the image that windows reach
+  int64_t padHigh = 0;  ///< positions behind it
+  int64_t beyond = 0;   ///< positions behind these, of the image that windows read or of the one that they make
+
+  /// Positions from the first of a window to the last.
+  int64_t extent() const { return (window - 1) * dilation + 1; }
+  /// Returns how many windows an image of this size has.
+  template <typename Size> Size windowsOf(Size size) const {
+    return divided(size + (padLow + padHigh + beyond - extent())) + 1;
+  }
+  /// Returns the size of the image that so many windows make.
+  template <typename Size> Size madeBy(Size windows) const {
+    return (windows - 1) * stride + (extent() + beyond - padLow - padHigh);
+  }
+
+private:
+  int64_t divided(int64_t size) const { return size < 0 ? -1 : size / stride; }
+  mlir::AffineExpr divided(mlir::AffineExpr size) const { return size.floorDiv(stride); }
+  template <typename Size> Size divided(Size size) const { return size / stride; }
+};
 } // namespace intarsia::nn
 
 #include "dialects/Nn/NnDialect.h.inc"

@@ -30,6 +30,15 @@ def Nn_GatedActivationAttr : EnumAttr<Nn_Dialect, Nn_GatedActivation, "gated_act
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Nn_PoolKind : I32EnumAttr<"PoolKind", "how the elements of a window are combined", [
+    I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Average", 1, "average">, I32EnumAttrCase<"Lp", 2, "lp">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_PoolKindAttr : EnumAttr<Nn_Dialect, Nn_PoolKind, "pool_kind"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Nn_RootAttr : AttrDef<Nn_Dialect, "Root"> {
   let mnemonic = "root";
   let summary = "The kind of a kernel";

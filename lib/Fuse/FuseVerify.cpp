@@ -26,7 +26,7 @@ LogicalResult verifyGroup(nn::GroupOp group) {
     if (count > 1)
       return group.emitError() << "'rows' group has " << count << " norms or softmaxes, one is possible";
   } else if (root == KernelRoot::Generic) {
-    if (llvm::none_of(group.getBodyBlock(), llvm::IsaPred<linalg::GenericOp>))
+    if (count == 0 && llvm::none_of(group.getBodyBlock(), llvm::IsaPred<linalg::GenericOp>))
       return group.emitError("'generic' group has no linalg.generic");
   } else if (count != 1) {
     return group.emitError() << "'" << stringifyKernelRoot(root) << "' group has " << count

@@ -61,6 +61,16 @@ def FuseInlineRegions : Pass<"fuse-inline-regions", "::mlir::ModuleOp"> {
   let description = "Undoes `fuse-outline-regions`, at the end of the phase.";
 }
 
+def FuseExpandOps : Pass<"fuse-expand-ops", "::mlir::func::FuncOp"> {
+  let summary = "Writes ops as loops where their device has no kernel for them";
+  let description = [{
+    An op whose kind of kernel its target does not have (`Target::hasKernel`) becomes the loops of its reference, which
+    add up in f32. They fuse with the ops around, and are computed as other `linalg.generic` are.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {
   let summary = "Brings ops into the few forms that the passes of this phase look for";
   let description = [{

@@ -30,6 +30,7 @@ void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &opt
   pipeline.addPass(createFuseOutlineRegions());
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(createCanonicalizerPass());
+  functions.addPass(createFuseExpandOps());
   functions.addPass(createFuseCanonicalize());
   functions.addPass(createFuseLayouts(deciding<FuseLayoutsOptions>(options)));
   functions.addPass(createFuseSplitReductions());

@@ -38,6 +38,12 @@ struct Bufferize : impl::ReferenceBufferizeBase<Bufferize> {
     bufferization::BufferizationState state;
     if (failed(bufferization::runOneShotBufferize(getOperation(), options, state)))
       return signalPassFailure();
+    // tensor.concat does not ask the options.
+    IRRewriter rewriter(&getContext());
+    getOperation()->walk([&](memref::CopyOp copy) {
+      rewriter.setInsertionPoint(copy);
+      rewriter.replaceOpWithNewOp<linalg::CopyOp>(copy, copy.getSource(), copy.getTarget());
+    });
     getOperation()->walk([](func::FuncOp function) { freeAtEnd(function); });
   }
 

@@ -31,6 +31,11 @@ ArrayRef<const Target *> Target::all() {
   return targets;
 }
 
+bool Target::hasKernel(mlir::Operation *op) const {
+  auto root = mlir::dyn_cast<KernelRootOpInterface>(op);
+  return root && root.getKernelRoot() != KernelRoot::Generic && root.getKernelRoot() != KernelRoot::Conv;
+}
+
 const Target *Target::find(StringRef kind) {
   for (const Target *target : all())
     if (target->kind() == kind)

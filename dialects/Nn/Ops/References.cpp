@@ -31,3 +31,23 @@ Value reference::buildNarrow(ReferenceBuilder &builder, Value value, Type elemen
   return builder.parallel(builder.sizesOf(value), element, {{value, builder.identity(rankOf(value))}},
                           [&](ScalarBuilder &b, ValueRange v) { return b.narrow(v[0], element); });
 }
+
+Value reference::buildPadded(ReferenceBuilder &builder, Value tensor, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
+                             double value) {
+  TypedAttr padding = builder.getFloatAttr(elementOf(tensor), value);
+  for (int64_t dimension = 0; dimension < rankOf(tensor); ++dimension) {
+    SmallVector<Value> parts{tensor};
+    auto part = [&](int64_t pad) {
+      MixedSizes sizes = builder.sizesOf(tensor);
+      sizes[dimension] = builder.getIndexAttr(pad);
+      return builder.filled(sizes, padding);
+    };
+    if (low[dimension] != 0)
+      parts.insert(parts.begin(), part(low[dimension]));
+    if (high[dimension] != 0)
+      parts.push_back(part(high[dimension]));
+    if (parts.size() > 1)
+      tensor = tensor::ConcatOp::create(builder, dimension, parts);
+  }
+  return tensor;
+}

@@ -37,6 +37,11 @@ mlir::Value buildSoftmax(ReferenceBuilder &builder, mlir::Value input, mlir::Typ
 /// The bits of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
 mlir::Value buildEncodeFloat(ScalarBuilder &b, const FloatFormat &format, mlir::Value value);
 
+/// A tensor with so many elements more before and behind those of each dimension, all of them `value`; the tensor
+/// itself if there are none.
+mlir::Value buildPadded(ReferenceBuilder &builder, mlir::Value tensor, mlir::ArrayRef<int64_t> low,
+                        mlir::ArrayRef<int64_t> high, double value);
+
 } // namespace intarsia::reference
 
 #endif

@@ -168,6 +168,9 @@ public:
   /// Returns the model that costs are computed with; an error if there is none.
   virtual llvm::Expected<FittedModel> model(llvm::StringRef variant) const = 0;
 
+  /// True if kernels are made of the op as it is; others are written as loops. An op of the kind `generic` has no
+  /// kernel of its own on devices that compute.
+  virtual bool hasKernel(mlir::Operation *op) const;
   /// True if a kernel can hold a norm of its root's result behind the root; otherwise `whyNot` says why.
   virtual bool holdsNorm(const KernelCandidate &kernel, std::string &whyNot) const = 0;
   /// Largest number of results that a kernel yields for each part of its root's result.

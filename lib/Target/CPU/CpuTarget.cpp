@@ -179,6 +179,7 @@ public:
   void addDialects(mlir::DialectRegistry &registry) const override { addKernelDialects(registry); }
   Expected<std::vector<std::unique_ptr<target::KernelCompiler>>> compilers(ArrayRef<StringRef> specs) const override;
   Expected<target::FittedModel> model(StringRef spec) const override;
+  bool hasKernel(mlir::Operation *op) const override;
   bool holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const override;
   /// An epilogue writes a tile of each result while the root's tile is in registers.
   unsigned largestResultCount() const override { return 2; }
@@ -304,6 +305,12 @@ std::vector<target::NamedVariant> CpuTarget::listVariants() const {
   list.push_back({"NAME+FEATURE", "with more features: " + join(ArrayRef(x86Features), ", ") + "; " +
                                       join(ArrayRef(aarch64Features), ", ")});
   return list;
+}
+
+bool CpuTarget::hasKernel(mlir::Operation *op) const {
+  if (auto conv = mlir::dyn_cast<nn::ConvOp>(op))
+    return !conv.getTransposed();
+  return Target::hasKernel(op);
 }
 
 bool CpuTarget::holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const {

@@ -28,6 +28,7 @@ static ArrayRef<Root> roots() {
       {KernelRoot::Route, makeRouteKernel},
       {KernelRoot::Experts, makeExpertsKernel},
       {KernelRoot::Candidates, makeCandidatesKernel},
+      {KernelRoot::Conv, makeConvKernel},
   };
   return table;
 }
@@ -60,8 +61,9 @@ Emitter emitterOf(rt::KernelOp kernel, const TileConfig &config) {
     root = op;
   });
   if (second) {
-    (void)refuse(kernel, second,
-                 "a kernel holds one matmul, attention, cache, routing, layer of experts or search for candidates");
+    (void)refuse(
+        kernel, second,
+        "a kernel holds one matmul, convolution, attention, cache, routing, layer of experts or search for candidates");
     return nullptr;
   }
   const Root *found =

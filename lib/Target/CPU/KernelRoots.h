@@ -19,6 +19,7 @@ Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileC
 Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeTokenLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeConvKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeQuantizedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);

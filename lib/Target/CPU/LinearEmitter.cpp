@@ -26,9 +26,9 @@ LogicalResult LinearEmitter::findSections(bool quantizesResult) {
 
 /// Returns the sections of the result, or none where the kernel's results are no elementwise functions of them.
 SmallVector<LinearSection> LinearEmitter::sectionsOfResult() {
-  Value result = root.getResult();
+  Value result = root->getResult(0);
   ArrayRef<AffineExpr> extents = function.sizes.of(result), leading = extents.drop_back();
-  int64_t features = cast<RankedTensorType>(root.getWeight().getType()).getDimSize(0);
+  int64_t features = cast<RankedTensorType>(root.getRight().getType()).getDimSize(0);
   auto hasColumns = [&](Value value, int64_t columns) {
     ArrayRef<AffineExpr> shape = function.sizes.of(value);
     return !shape.empty() && shape.drop_back() == leading && shape.back() == b.getAffineConstantExpr(columns);
@@ -90,7 +90,7 @@ SmallVector<LinearSection> LinearEmitter::sectionsOfResult() {
 
 LogicalResult LinearEmitter::findPanelOrder() {
   int64_t slices = 1;
-  if (auto weight = dyn_cast<BlockArgument>(root.getWeight()))
+  if (auto weight = dyn_cast<BlockArgument>(root.getRight()))
     if (auto layout = function.kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout"))
       slices = layout.getSlices();
   if (slices != 1 && slices != together())

@@ -28,7 +28,7 @@ struct PanelOrder {
 /// The results of a kernel around an nn.linear: which columns are stored where.
 class LinearEmitter : public LoopEmitter {
 public:
-  LinearEmitter(FunctionEmitter &function, TensorEmitter &tensors, nn::LinearOp root)
+  LinearEmitter(FunctionEmitter &function, TensorEmitter &tensors, ContractionOpInterface root)
       : LoopEmitter(function), config(function.config), function(function), tensors(tensors), root(root) {}
 
   using SectionFn = llvm::function_ref<mlir::LogicalResult(const LinearSection &section, mlir::Value column)>;
@@ -40,7 +40,7 @@ public:
   /// Returns how many panels a panel of a tile is: one of each slice.
   int64_t together() const { return sections.front().slices.size(); }
   /// Sizes of the rows of the result.
-  llvm::ArrayRef<mlir::AffineExpr> leading() { return function.sizes.of(root.getResult()).drop_back(); }
+  llvm::ArrayRef<mlir::AffineExpr> leading() { return function.sizes.of(root->getResult(0)).drop_back(); }
   /// Emits `body` for the section that a panel of a tile belongs to, with the panel's first column in its outputs.
   mlir::LogicalResult inSectionOf(mlir::Value panel, SectionFn body);
   /// Stores the columns of a panel of a linear's row: outputs of a section, whose ops read the sums through
@@ -63,7 +63,7 @@ private:
   const TileConfig &config;
   FunctionEmitter &function;
   TensorEmitter &tensors;
-  nn::LinearOp root;
+  ContractionOpInterface root;
 };
 
 } // namespace intarsia::cpu

@@ -94,6 +94,81 @@ SmallVector<Value> TileEmitter::addDots(const TileOperands &t, Value start, int6
   return next;
 }
 
+/// Adds the products along the depth to sums of `vectors` vectors of columns from `first` on.
+SmallVector<Value> TileEmitter::addProducts(const TileOperands &t, int64_t rows, int64_t first, int64_t vectors,
+                                            ValueRange initial) {
+  int64_t lanes = config.lanes, sums = rows * vectors;
+  bool dot = usesBf16Dot(t), fewRows = !dot && rows <= kFewRows;
+  int64_t steps = dot ? 2 : std::max<int64_t>(kSumsInFlight / sums, 1); // of an iteration
+  Value start = memory.at(t.b, constant(first), t.bType);
+  bool prefetches = t.prefetch && rows == config.rows && first == 0;
+  auto addStep = [&](Value k, bool isFirst, SmallVector<Value> &running) {
+    if (prefetches)
+      make<LLVM::Prefetch>(memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()),
+                           /*rw=*/0,
+                           /*hint=*/2, /*cache=*/1);
+    // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
+    if (t.prefetch && fewRows && first == 0 && readsInOrder(rows)) {
+      if (isFirst)
+        prefetchNextPage(memory.at(t.b, mul(k, t.bRow), t.bType));
+    } else if (t.prefetch && fewRows && first == 0) {
+      for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
+        make<LLVM::Prefetch>(memory.at(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
+                             /*rw=*/0, /*hint=*/3, /*cache=*/1);
+    }
+    SmallVector<Value> right;
+    for (int64_t v = 0; v < vectors; ++v)
+      right.push_back(t.quantizedBits ? loadQuantized(t.b, mul(k, t.bRow), first + v * lanes, t.quantizedBits)
+                                      : memory.load(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
+    for (int64_t r = 0; r < rows; ++r) {
+      Value left = memory.load(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
+      left = splat(left, lanes);
+      for (int64_t v = 0; v < vectors; ++v) {
+        int64_t sum = r * vectors + v;
+        running[sum] = make<vector::FMAOp>(left, right[v], running[sum]);
+      }
+    }
+  };
+  Value whole = mul(div(t.depth, constant(steps)), constant(steps));
+  SmallVector<Value> result;
+  if (dot) {
+    result = forLoop(constant(0), whole, constant(steps), initial, [&](Value k, ValueRange running) {
+      return addDots(t, start, rows, vectors, k, true, prefetches, running);
+    });
+    if (whole != t.depth)
+      result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
+        return addDots(t, start, rows, vectors, k, false, prefetches, running);
+      });
+    return result;
+  }
+  result = forLoop(constant(0), whole, constant(steps), initial, [&](Value k, ValueRange running) {
+    SmallVector<Value> next(running);
+    for (int64_t step = 0; step < steps; ++step)
+      addStep(add(k, constant(step)), step == 0, next);
+    return next;
+  });
+  if (steps > 1 && whole != t.depth)
+    result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
+      SmallVector<Value> next(running);
+      addStep(k, true, next);
+      return next;
+    });
+  return result;
+}
+
+SmallVector<Value> TileEmitter::addSegments(const TileOperands &t, ArrayRef<TileSegments> segments, int64_t rows,
+                                            int64_t first, int64_t vectors, ValueRange initial) {
+  if (segments.empty())
+    return addProducts(t, rows, first, vectors, initial);
+  const TileSegments &outer = segments.front();
+  return forLoop(constant(0), outer.count, constant(1), initial, [&](Value turn, ValueRange running) {
+    TileOperands inner = t;
+    inner.a = memory.at(t.a, mul(turn, outer.aStep), t.aType);
+    inner.b = memory.at(t.b, mul(turn, outer.bStep), t.bType);
+    return addSegments(inner, segments.drop_front(), rows, first, vectors, running);
+  });
+}
+
 void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
   int64_t lanes = config.lanes;
   // Every sum is taken in the order of k, so that a row's does not depend on how many rows there are: few rows have
@@ -101,9 +176,6 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
   int64_t vectorsAtOnce = std::max(config.columnVectors, kSumsInFlight / rows);
   for (int64_t first = 0; first < columns; first += vectorsAtOnce * lanes) {
     int64_t vectors = std::min(vectorsAtOnce, (columns - first) / lanes);
-    int64_t sums = rows * vectors;
-    bool dot = usesBf16Dot(t), fewRows = !dot && rows <= kFewRows;
-    int64_t steps = dot ? 2 : std::max<int64_t>(kSumsInFlight / sums, 1); // of an iteration
     Type f32 = b.getF32Type();
     SmallVector<Value> initial;
     for (int64_t r = 0; r < rows; ++r)
@@ -114,60 +186,8 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
         else
           initial.push_back(floatConstant(0.0, f32, lanes));
       }
-    Value start = memory.at(t.b, constant(first), t.bType);
-    bool prefetches = t.prefetch && rows == config.rows && first == 0;
-    auto addStep = [&](Value k, bool isFirst, SmallVector<Value> &running) {
-      if (prefetches)
-        make<LLVM::Prefetch>(memory.at(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()),
-                             /*rw=*/0,
-                             /*hint=*/2, /*cache=*/1);
-      // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
-      if (t.prefetch && fewRows && first == 0 && readsInOrder(rows)) {
-        if (isFirst)
-          prefetchNextPage(memory.at(t.b, mul(k, t.bRow), t.bType));
-      } else if (t.prefetch && fewRows && first == 0) {
-        for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
-          make<LLVM::Prefetch>(memory.at(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
-                               /*rw=*/0, /*hint=*/3, /*cache=*/1);
-      }
-      SmallVector<Value> right;
-      for (int64_t v = 0; v < vectors; ++v)
-        right.push_back(t.quantizedBits ? loadQuantized(t.b, mul(k, t.bRow), first + v * lanes, t.quantizedBits)
-                                        : memory.load(start, add(mul(k, t.bRow), constant(v * lanes)), t.bType, lanes));
-      for (int64_t r = 0; r < rows; ++r) {
-        Value left = memory.load(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
-        left = splat(left, lanes);
-        for (int64_t v = 0; v < vectors; ++v) {
-          int64_t sum = r * vectors + v;
-          running[sum] = make<vector::FMAOp>(left, right[v], running[sum]);
-        }
-      }
-    };
-    Value whole = mul(div(t.depth, constant(steps)), constant(steps));
-    SmallVector<Value> result;
-    if (dot) {
-      result = forLoop(constant(0), whole, constant(steps), initial, [&](Value k, ValueRange running) {
-        return addDots(t, start, rows, vectors, k, true, prefetches, running);
-      });
-      if (whole != t.depth)
-        result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
-          return addDots(t, start, rows, vectors, k, false, prefetches, running);
-        });
-    } else {
-      result = forLoop(constant(0), whole, constant(steps), initial, [&](Value k, ValueRange running) {
-        SmallVector<Value> next(running);
-        for (int64_t step = 0; step < steps; ++step)
-          addStep(add(k, constant(step)), step == 0, next);
-        return next;
-      });
-      if (steps > 1 && whole != t.depth)
-        result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
-          SmallVector<Value> next(running);
-          addStep(k, true, next);
-          return next;
-        });
-    }
-    for (int64_t sum = 0; sum < sums; ++sum) {
+    SmallVector<Value> result = addSegments(t, t.segments, rows, first, vectors, initial);
+    for (int64_t sum = 0; sum < rows * vectors; ++sum) {
       int64_t r = sum / vectors, v = sum % vectors;
       memory.store(result[sum], t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
     }

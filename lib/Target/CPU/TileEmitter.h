@@ -11,6 +11,11 @@
 
 namespace intarsia::cpu {
 
+/// A loop around the depth of a tile: `a` and `b` go on by so many elements with each turn.
+struct TileSegments {
+  mlir::Value count, aStep, bStep;
+};
+
 /// One register tile: sum over k of a(r, k) * b(k, c), where a(r, k) is at a + r * aRow + k * aColumn and b(k, c) at
 /// b + k * bRow + c. The sums are stored to `out` (f32, rows of kPanelWidth). Strides in elements.
 struct TileOperands {
@@ -19,6 +24,7 @@ struct TileOperands {
   mlir::Value b, bRow;
   mlir::Type bType;
   mlir::Value depth;
+  llvm::SmallVector<TileSegments, 3> segments; ///< the sum goes on over these, outermost first
   mlir::Value out, outRow;
   int64_t quantizedBits = 0; ///< b is quantized values of so many bits (#nn.cache_format), bRow in bytes; 0: elements
   bool accumulate = false;   ///< start from what `out` holds
@@ -52,6 +58,11 @@ public:
   mlir::Value loadQuantized(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
 
 private:
+  llvm::SmallVector<mlir::Value> addProducts(const TileOperands &operands, int64_t rows, int64_t firstColumn,
+                                             int64_t vectors, mlir::ValueRange initial);
+  llvm::SmallVector<mlir::Value> addSegments(const TileOperands &operands, llvm::ArrayRef<TileSegments> segments,
+                                             int64_t rows, int64_t firstColumn, int64_t vectors,
+                                             mlir::ValueRange initial);
   llvm::SmallVector<mlir::Value> addDots(const TileOperands &operands, mlir::Value start, int64_t rows, int64_t vectors,
                                          mlir::Value k, bool pair, bool prefetches, mlir::ValueRange running);
   bool usesBf16Dot(const TileOperands &operands);

@@ -109,6 +109,7 @@ public:
   bool usesHostMemory() const override { return false; }
   bool runsHostCode() const override { return false; }
   bool verifiesKernels() const override { return true; }
+  bool hasKernel(mlir::Operation *) const override { return true; }
   void addDialects(mlir::DialectRegistry &registry) const override {
     mlir::OpPassManager manager(mlir::ModuleOp::getOperationName());
     buildReferenceLoops(manager);

@@ -1,0 +1,53 @@
+//===- FuseExpandOps.cpp - Ops without a kernel as loops ----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Interfaces/ReferenceBuilder.h"
+#include "lib/Fuse/Fuser.h"
+
+namespace intarsia::fuse {
+#define GEN_PASS_DEF_FUSEEXPANDOPS
+#include "lib/Fuse/Passes.h.inc"
+} // namespace intarsia::fuse
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::fuse;
+
+namespace {
+struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](KernelRootOpInterface op) { ops.push_back(op); });
+    if (ops.empty())
+      return;
+    FailureOr<Devices> devices = devicesOf(getOperation());
+    if (failed(devices))
+      return signalPassFailure();
+    IRRewriter rewriter(&getContext());
+    for (Operation *op : ops) {
+      const target::Device &device = devices->at(op->getAttr(rt::deviceAttr));
+      auto written = dyn_cast<ReferenceOpInterface>(op);
+      if (written && !device.target->hasKernel(op))
+        expand(written, rewriter);
+    }
+  }
+
+  /// Replaces an op by its loops, which have the attributes of the op.
+  static void expand(ReferenceOpInterface op, IRRewriter &rewriter) {
+    rewriter.setInsertionPoint(op);
+    Operation *before = op->getPrevNode();
+    reference::ReferenceBuilder builder(op->getLoc(), rewriter);
+    builder.sumType = builder.getF32Type();
+    SmallVector<Value> values = op.buildReference(builder);
+    for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
+      if (value.getType() != result.getType())
+        value = tensor::CastOp::create(builder, result.getType(), value);
+    for (Operation *made = op->getPrevNode(); made && made != before; made = made->getPrevNode())
+      made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    rewriter.replaceOp(op, values);
+  }
+};
+} // namespace
