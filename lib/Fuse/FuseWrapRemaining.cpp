@@ -69,7 +69,7 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
     if (!kind)
       return op->emitError()
              << "no kernel computes '" << op->getName() << "'" << inModel(op)
-             << "; kernels are built around nn.linear, nn.matmul, nn.attention, nn.cache_append, "
+             << "; kernels are built around nn.linear, nn.matmul, nn.conv, nn.attention, nn.cache_append, "
                 "nn.cached_attention, nn.route, nn.experts, nn.candidates, rows (elementwise ops, norms, softmax, "
                 "embeddings, slices) and "
                 "linalg.generic";

@@ -43,6 +43,7 @@ roots:
   route: {like: rows}
   candidates: {like: rows}
   experts: {like: linear}
+  conv: {like: linear}
 )";
 
 DeviceModel parsed() {

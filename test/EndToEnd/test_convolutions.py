@@ -1,0 +1,201 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Convolutions and pools through the whole compiler, on processors, the reference and GPUs, against their formulas.
+
+Sizes leave remainders of register tiles, panels and vectors on purpose, and of blocks of rows and columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from programs import build, close, one_of_each_vendor, random_cases
+from random_numbers import RNG, normal
+from windows import Conv, Pool
+
+pytestmark = pytest.mark.cpu_only
+
+TARGETS = ["cpu", "cpu:x86-64-v3", "cpu:x86-64-v2", "reference"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A convolution, and how its operands come to it."""
+
+    conv: Conv
+    batch: int = 2
+    bias: bool = True
+    dynamic: bool = False  # the sizes of the image are not known to the compiler
+    argument: bool = False  # the weight is one, and not packed at compile time
+    narrow: bool = False  # the weight is stored in bf16
+    residual: bool = False  # and a relu behind it
+
+    def function(self, name: str) -> str:
+        conv = self.conv
+        out, depth = conv.channels[1], int(np.prod(conv.window)) * conv.channels[0] // conv.groups
+
+        def image(sizes: tuple[int, ...], channels: int) -> str:
+            known = ["?" if self.dynamic else str(size) for size in (self.batch, *sizes)]
+            return f"tensor<{'x'.join(known)}x{channels}xf32>"
+
+        def argument(value: str, sizes: tuple[int, ...], channels: int) -> str:
+            named = ", ".join(f'"{value}{d}"' for d in range(len(sizes)))
+            names = f', nn.sizes = ["batch", {named}, ""]' if self.dynamic else ""
+            return f'%{value}: {image(sizes, channels)} {{nn.name = "{value}"{names}}}'
+
+        x, y = image(conv.size, conv.channels[0]), image(conv.result, out)
+        w, b = f"tensor<{out}x{depth}x{'bf16' if self.narrow else 'f32'}>", f"tensor<{out}xf32>"
+        arguments = [argument("x", conv.size, conv.channels[0])]
+        lines = []
+        if self.argument:
+            arguments.append(f'%w: {w} {{nn.name = "w"}}')
+        else:
+            lines.append(f'%w = nn.weight @weights["{name}.w"] : {w}')
+        if self.bias:
+            lines.append(f'%b = nn.weight @weights["{name}.b"] : {b}')
+        operands, types = ("%x, %w, %b", f"{x}, {w}, {b}") if self.bias else ("%x, %w", f"{x}, {w}")
+        lines.append(f"%c = nn.conv {operands} {conv.attributes()} : ({types}) -> {y}")
+        result = "%c"
+        if self.residual:
+            arguments.append(argument("r", conv.result, out))
+            lines += [f"%s = arith.addf %c, %r : {y}", f"%y = nn.relu %s : {y}"]
+            result = "%y"
+        body = "\n          ".join(lines)
+        return f"""func.func @{name}({", ".join(arguments)}) -> ({y} {{nn.name = "y"}}) {{
+          {body}
+          return {result} : {y} }}
+        """
+
+    def check(self, module, name: str, weights: dict[str, np.ndarray]) -> None:
+        conv = self.conv
+        x = normal(self.batch, *conv.size, conv.channels[0])
+        w, b = weights[f"{name}.w"], weights.get(f"{name}.b")
+        inputs = [x] + ([w] if self.argument else [])
+        expected = conv.compute(x, w, b)
+        if self.residual:
+            r = normal(*expected.shape)
+            inputs.append(r)
+            expected = np.maximum(expected + r, 0)
+        magnitudes = conv.compute(np.abs(x), np.abs(w))
+        roundings = int(np.prod(conv.window)) * conv.channels[0] // conv.groups + 8
+        # Of sums of so many products, as matmul_error; of the long ones only the root remains (Higham, section 2.8).
+        close(getattr(module, name)(*inputs), expected, 2.0**-24 * 4 * roundings**0.5 * magnitudes.max())
+
+    def weights(self, name: str) -> dict[str, np.ndarray]:
+        import ml_dtypes
+
+        out = self.conv.channels[1]
+        w = normal(out, int(np.prod(self.conv.window)) * self.conv.channels[0] // self.conv.groups)
+        weights = {f"{name}.w": w.astype(ml_dtypes.bfloat16) if self.narrow else w}
+        return weights | ({f"{name}.b": normal(out)} if self.bias else {})
+
+
+PADS = {"low": (1, 1), "high": (1, 1)}
+PROGRAMS = {
+    "plain": Program(Conv((9, 11), (3, 3), channels=(5, 33))),
+    "pads": Program(Conv((9, 11), (3, 3), channels=(5, 70), **PADS), residual=True),
+    "strides": Program(Conv((12, 9), (3, 3), channels=(16, 32), strides=(2, 2), **PADS), bias=False),
+    "points": Program(Conv((9, 7), (1, 1), channels=(8, 40), strides=(2, 2))),
+    "dilations": Program(Conv((13, 12), (3, 3), channels=(6, 20), dilations=(2, 3), low=(2, 3), high=(2, 3))),
+    "dynamic": Program(Conv((10, 75), (3, 2), channels=(4, 36), low=(1, 0), high=(0, 1)), dynamic=True, residual=True),
+    "argument": Program(Conv((6, 6), (3, 3), channels=(7, 34), **PADS), argument=True),
+    "narrow": Program(Conv((6, 7), (3, 3), channels=(8, 32), **PADS), narrow=True),
+    "depthwise": Program(Conv((10, 9), (3, 3), channels=(40, 40), groups=40, **PADS), residual=True),
+    "depthwise_in_place": Program(Conv((9, 12), (3, 2), channels=(64, 64), groups=64, strides=(2, 1))),
+    "depthwise_dynamic": Program(
+        Conv((9, 12), (5, 5), channels=(33, 33), groups=33, low=(2, 2), high=(2, 2)), dynamic=True
+    ),
+    "groups": Program(Conv((7, 6), (3, 3), channels=(24, 48), groups=4, **PADS)),
+    "groups_of_panels": Program(Conv((5, 6), (3, 3), channels=(8, 128), groups=2, **PADS)),
+    "multiplier": Program(Conv((7, 6), (3, 3), channels=(20, 40), groups=20, **PADS)),
+    "speech": Program(Conv((150,), (5,), channels=(12, 40), strides=(2,), low=(4,), high=(0,))),
+    "speech_dynamic": Program(Conv((130,), (3,), channels=(12, 40), dilations=(2,)), dynamic=True),
+    "volume": Program(Conv((4, 6, 5), (2, 3, 3), channels=(3, 33), strides=(1, 2, 1), low=(1, 1, 1), high=(0, 1, 1))),
+    "transposed": Program(
+        Conv((4, 5), (3, 4), channels=(6, 34), strides=(2, 2), low=(1, 1), high=(1, 1), transposed=True,
+             output_pads=(1, 0)), residual=True,
+    ),
+    "transposed_speech": Program(Conv((11,), (4,), channels=(8, 12), strides=(2,), groups=2, transposed=True)),
+    "in_pads": Program(Conv((1, 2), (3, 3), channels=(3, 5), low=(3, 3), high=(3, 3)), batch=1),
+    "blocks_of_columns": Program(Conv((3, 400), (3, 3), channels=(128, 8), **PADS), batch=1),
+}  # fmt: skip
+#: Those that GPUs compute in tests: each kind once.
+ON_GPUS = ("pads", "dilations", "dynamic", "depthwise", "groups", "speech", "transposed")
+
+
+def check_all(tools, folder, names, target: str) -> None:
+    programs = {name: PROGRAMS[name] for name in names}
+    weights = {key: value for name, program in programs.items() for key, value in program.weights(name).items()}
+    text = "".join(program.function(name) for name, program in programs.items())
+    module = build(tools, folder, text, weights, target)
+    for name, program in programs.items():
+        program.check(module, name, weights)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_convolutions(tools, tmp_path, target: str) -> None:
+    check_all(tools, tmp_path, PROGRAMS, target)
+
+
+@pytest.mark.parametrize("architecture", one_of_each_vendor("sm_80", "sm_90a", "gfx942", "gfx1100"))
+def test_convolutions_on_gpus(tools, tmp_path, architecture: str) -> None:
+    check_all(tools, tmp_path, ON_GPUS, f"emulated:{architecture}")
+
+
+def test_random_convolutions(tools, tmp_path, monkeypatch) -> None:
+    def some(choices: list[int], count: int = 1) -> tuple[int, ...]:
+        return tuple(int(each) for each in RNG.choice(choices, count))
+
+    for _ in random_cases(monkeypatch, usual=6):
+        spatial, groups = int(RNG.integers(1, 4)), some([1, 1, 2, 3, 32])[0]
+        each = some([1, 1, 3, 8]) + some([1, 2, 12, 33])
+        window, dilations = some([1, 2, 3, 4], spatial), some([1, 1, 2], spatial)
+        conv = Conv(
+            some(list(range(7, [40, 14, 9][spatial - 1])), spatial), window, (groups * each[0], groups * each[1]),
+            some([1, 2, 3], spatial), dilations, some([0, 1, 2], spatial), some([0, 1, 2], spatial), groups,
+        )  # fmt: skip
+        if min(conv.result) < 1:
+            continue
+        flags = dict(zip(("bias", "dynamic", "argument", "residual"), map(bool, some([0, 1], 4)), strict=True))
+        program = Program(conv, batch=some([1, 2])[0], **flags)
+        weights = program.weights("main")
+        stored = {key: value for key, value in weights.items() if not (program.argument and key.endswith(".w"))}
+        program.check(build(tools, tmp_path, program.function("main"), stored), "main", weights)
+
+
+POOLS = {
+    "largest": Pool("max", (9, 12), (3, 3), (2, 2), low=(1, 1), high=(1, 1)),
+    "dilated": Pool("max", (14,), (3,), (2,), (2,), low=(1,), high=(2,)),
+    "mean": Pool("average", (7, 9), (2, 3), (2, 3), low=(1, 0), high=(0, 1)),
+    "counted": Pool("average", (7, 8), (3, 3), (2, 2), low=(1, 1), high=(1, 1), beyond=(0, 1), flags="count_include_pad"),
+    "global": Pool("average", (7, 7), (7, 7)),
+    "norm": Pool("lp", (5, 6, 4), (2, 2, 2)),
+    "norm_3": Pool("lp", (12,), (4,), (3,), p=3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "emulated:sm_90a", "emulated:gfx942"])
+def test_pools(tools, tmp_path, target: str) -> None:
+    text = ""
+    places = replace(POOLS["largest"], flags="with_indices")
+    for name, pool in (POOLS | {"places": places}).items():
+        shape = "x".join(map(str, pool.size))
+        types = "x".join(map(str, pool.result))
+        x, y, i = f"tensor<2x{shape}x37xf32>", f"tensor<2x{types}x37xf32>", f"tensor<2x{types}x37xi64>"
+        results = f'{y} {{nn.name = "y"}}' + (f', {i} {{nn.name = "i"}}' if name == "places" else "")
+        types, values = (f"({y}, {i})", "%y, %i") if name == "places" else (y, "%y")
+        text += f"""func.func @{name}(%x: {x} {{nn.name = "x"}}) -> ({results}) {{
+          {values} = nn.pool <{pool.kind}>, %x {pool.attributes()} : ({x}) -> {types}
+          return {values} : {types.strip("()")} }}
+        """
+    module = build(tools, tmp_path, text, None, target)
+    for name, pool in POOLS.items():
+        x = normal(2, *pool.size, 37)
+        close(getattr(module, name)(x), pool.compute(x)[0], 1e-6)
+    x = np.round(normal(2, *places.size, 37) * 2) / 2  # with many that are equal
+    y, i = module.places(x)
+    largest, where = places.compute(x)
+    np.testing.assert_array_equal(y, largest)
+    np.testing.assert_array_equal(i, where)
