@@ -109,6 +109,8 @@ PROGRAMS = {
     ),
     "groups": Program(Conv((7, 6), (3, 3), channels=(24, 48), groups=4, **PADS)),
     "groups_of_panels": Program(Conv((5, 6), (3, 3), channels=(8, 128), groups=2, **PADS)),
+    "groups_in_lanes": Program(Conv((6, 9), (3, 3), channels=(72, 72), groups=18, **PADS)),
+    "groups_of_vectors": Program(Conv((6, 5), (3, 3), channels=(24, 48), groups=3, **PADS)),
     "multiplier": Program(Conv((7, 6), (3, 3), channels=(20, 40), groups=20, **PADS)),
     "speech": Program(Conv((150,), (5,), channels=(12, 40), strides=(2,), low=(4,), high=(0,))),
     "speech_dynamic": Program(Conv((130,), (3,), channels=(12, 40), dilations=(2,)), dynamic=True),
@@ -117,6 +119,14 @@ PROGRAMS = {
         Conv((4, 5), (3, 4), channels=(6, 34), strides=(2, 2), low=(1, 1), high=(1, 1), transposed=True,
              output_pads=(1, 0)), residual=True,
     ),
+    "transposed_all": Program(
+        Conv((5, 4), (2, 5), channels=(6, 12), strides=(3, 2), low=(0, 2), high=(1, 0), groups=3, transposed=True,
+             output_pads=(2, 1)), dynamic=True,
+    ),
+    "transposed_volume": Program(
+        Conv((2, 3, 20), (3, 2, 4), channels=(5, 35), strides=(2, 1, 2), low=(1, 0, 1), transposed=True), batch=1,
+    ),
+    "transposed_dilated": Program(Conv((5, 4), (2, 3), channels=(4, 6), dilations=(2, 1), transposed=True)),
     "transposed_speech": Program(Conv((11,), (4,), channels=(8, 12), strides=(2,), groups=2, transposed=True)),
     "in_pads": Program(Conv((1, 2), (3, 3), channels=(3, 5), low=(3, 3), high=(3, 3)), batch=1),
     "blocks_of_columns": Program(Conv((3, 400), (3, 3), channels=(128, 8), **PADS), batch=1),

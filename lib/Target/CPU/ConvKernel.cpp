@@ -11,6 +11,7 @@
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -58,12 +59,18 @@ private:
     Type type;
   };
 
-  bool isDepthwise() const { return groups == inputChannels && groups == outputChannels; }
+  /// True if lanes are channels of the result, each vector of several whole groups whose channels of the input fit in a
+  /// vector too.
+  bool hasGroupsInLanes() const {
+    return groups > 1 && config.lanes % groupOutputs() == 0 && groupInputs() <= groupOutputs();
+  }
   int64_t groupInputs() const { return inputChannels / groups; }
   int64_t groupOutputs() const { return outputChannels / groups; }
   int64_t panelCount() const { return llvm::divideCeil(outputChannels, kPanelWidth); }
-  /// Channels of a position in scratch. A kernel of one channel a group copies those of a panel at a time.
-  int64_t packedChannels() const { return isDepthwise() ? kPanelWidth : inputChannels; }
+  /// Channels of the input that a panel's columns read, where groups are in lanes.
+  int64_t panelInputs() const { return kPanelWidth / groupOutputs() * groupInputs(); }
+  /// Channels of a position in scratch. Where groups are in lanes those of a panel are copied at a time.
+  int64_t packedChannels() const { return hasGroupsInLanes() ? panelInputs() : inputChannels; }
   static int64_t reach(int64_t positions, const nn::WindowDimension &window) {
     return (positions - 1) * window.stride + window.extent();
   }
@@ -96,9 +103,11 @@ private:
   Source sourceOf(const Block &block);
   LogicalResult multiplyPanel(const Block &block, const Source &source, Value panel);
   void multiplyGroups(const Source &source, Value at, Value panel, Value count);
-  void multiplyGroup(const Source &source, Value at, Value panel, Value count, Value to);
-  void multiplyChannels(const Source &source, Value at, Value panel, Value count);
+  void multiplyGroup(const Source &source, Value at, Value panel, Value count, Value to, Value column, int64_t columns);
+  void multiplyLanes(const Source &source, Value at, Value panel, Value count);
   void addWindows(const Source &source, Value at, Value panel, int64_t count);
+  SmallVector<Value> addRowOfWindows(const Source &source, Value inRow, Value weights, ValueRange running);
+  Value spreadOverGroups(Value inputs, int64_t channel);
   LogicalResult store(const Block &block, Value panel, Value row, Value column, Value count);
   Value panelPointer(Value panel);
 
@@ -138,10 +147,10 @@ void ConvKernel::chooseShape(KernelShape &shape) {
   std::optional<bool> density = tensors.densityOf(root.getInput());
   bool hasPads = llvm::any_of(windows, [](const nn::WindowDimension &w) { return w.padLow != 0 || w.padHigh != 0; });
   packsInput = !density || hasPads || !getElementTypeOrSelf(root.getInput()).isF32() ||
-               (isDepthwise() && inputChannels % kPanelWidth != 0);
+               (hasGroupsInLanes() && (outputChannels % kPanelWidth != 0 || groupInputs() != groupOutputs()));
   // As many rows as fit in the private cache beside the panels that pass by; of those that lie in columns as many
   // columns.
-  int64_t bytes = isDepthwise() ? config.blockBytes / 4 : config.blockBytes / 2;
+  int64_t bytes = hasGroupsInLanes() ? config.blockBytes / 4 : config.blockBytes / 2;
   auto packedBytes = [&] { return packedElements() * 4; };
   mostColumns = knownSize(Column, kColumnsOfUnknown);
   mostRows = 1;
@@ -159,7 +168,7 @@ void ConvKernel::chooseShape(KernelShape &shape) {
   shape.choose("block_columns", mostColumns, {1, kMostBlockRows, 1});
   shape.state("input", packsInput ? "packed by block" : "in place");
   shape.state("weight", hasPanels ? "panels" : "packed by tile");
-  shape.state("sums", isDepthwise() ? "channels in lanes" : "rows by panels");
+  shape.state("sums", hasGroupsInLanes() ? "groups in lanes" : "rows by panels");
 }
 
 void ConvKernel::launch() {
@@ -193,7 +202,7 @@ LogicalResult ConvKernel::run() {
   if (!weight)
     return function.refuse(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
   sums = function.scratch(config.rows * kPanelWidth * 4);
-  groupSums = groupOutputs() % kPanelWidth == 0 || isDepthwise() || groups == 1
+  groupSums = groups == 1 || hasGroupsInLanes() || groupOutputs() % config.lanes == 0
                   ? Value()
                   : function.scratch(config.rows * kPanelWidth * 4);
   // Lanes beyond the last channel read what lies behind it.
@@ -201,11 +210,11 @@ LogicalResult ConvKernel::run() {
   packedPanel = hasPanels ? Value() : function.scratch(depth * kPanelWidth * 4);
   return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) -> LogicalResult {
     Block block = blockOf(tile);
-    if (packsInput && !isDepthwise() && failed(pack(block, constant(0))))
+    if (packsInput && !hasGroupsInLanes() && failed(pack(block, constant(0))))
       return failure();
     Source source = sourceOf(block);
     return forLoop(block.firstPanel, block.endPanel, constant(1), [&](Value panel) -> LogicalResult {
-      if (packsInput && isDepthwise() && failed(pack(block, mul(panel, constant(kPanelWidth)))))
+      if (packsInput && hasGroupsInLanes() && failed(pack(block, mul(panel, constant(panelInputs())))))
         return failure();
       return multiplyPanel(block, source, panel);
     });
@@ -274,7 +283,7 @@ LogicalResult ConvKernel::packRow(const Block &block, Value to, Value plane, Val
     zeros(constant(0), begin);
     // Lanes of the last panel that are no channels are not copied.
     Value copied =
-        isDepthwise() ? min(sub(constant(inputChannels), firstChannel), constant(channels)) : constant(channels);
+        hasGroupsInLanes() ? min(sub(constant(inputChannels), firstChannel), constant(channels)) : constant(channels);
     auto copyElements = [&](Value column, Value size) {
       Value from = mul(column, constant(channels));
       return vectorLoop(size, [&](Value i, int64_t width) -> LogicalResult {
@@ -349,8 +358,8 @@ LogicalResult ConvKernel::multiplyPanel(const Block &block, const Source &source
       Value count = min(sub(block.endColumn, column), constant(config.rows));
       Value at =
           add(rowStart, mul(mul(sub(column, block.firstColumn), constant(windows[Column].stride)), source.column));
-      if (isDepthwise())
-        multiplyChannels(source, packsInput ? at : add(at, firstChannel), panel, count);
+      if (hasGroupsInLanes())
+        multiplyLanes(source, packsInput ? at : add(at, firstChannel), panel, count);
       else
         multiplyGroups(source, at, panel, count);
       return store(block, panel, row, column, count);
@@ -362,15 +371,20 @@ LogicalResult ConvKernel::multiplyPanel(const Block &block, const Source &source
 /// group.
 void ConvKernel::multiplyGroups(const Source &source, Value at, Value panel, Value count) {
   if (groups == 1)
-    return multiplyGroup(source, at, panel, count, sums);
+    return multiplyGroup(source, at, panel, count, sums, constant(0), kPanelWidth);
   Value firstChannel = mul(panel, constant(kPanelWidth)), outputs = constant(groupOutputs());
-  Value first = div(firstChannel, outputs);
   auto windowOf = [&](Value group) { return add(at, mul(group, constant(groupInputs()))); };
-  if (!groupSums)
-    return multiplyGroup(source, windowOf(first), panel, count, sums);
   Value endChannel = min(add(firstChannel, constant(kPanelWidth)), constant(outputChannels));
-  forLoop(first, ceilDiv(endChannel, outputs), constant(1), [&](Value group) {
-    multiplyGroup(source, windowOf(group), panel, count, groupSums);
+  if (!groupSums) {
+    // Each vector of columns is of one group.
+    int64_t columns = std::gcd(groupOutputs(), kPanelWidth);
+    forLoop(firstChannel, endChannel, constant(columns), [&](Value channel) {
+      multiplyGroup(source, windowOf(div(channel, outputs)), panel, count, sums, sub(channel, firstChannel), columns);
+    });
+    return;
+  }
+  forLoop(div(firstChannel, outputs), ceilDiv(endChannel, outputs), constant(1), [&](Value group) {
+    multiplyGroup(source, windowOf(group), panel, count, groupSums, constant(0), kPanelWidth);
     Value begin = max(sub(mul(group, outputs), firstChannel), constant(0));
     Value end = min(sub(mul(add(group, constant(1)), outputs), firstChannel), constant(kPanelWidth));
     forLoop(constant(0), count, constant(1), [&](Value r) {
@@ -383,16 +397,18 @@ void ConvKernel::multiplyGroups(const Source &source, Value at, Value panel, Val
   });
 }
 
-void ConvKernel::multiplyGroup(const Source &source, Value at, Value panel, Value count, Value to) {
+/// Multiplies windows by so many columns of a panel, from one on, that are all of one group.
+void ConvKernel::multiplyGroup(const Source &source, Value at, Value panel, Value count, Value to, Value column,
+                               int64_t columns) {
   TileOperands operands;
   operands.a = memory.at(source.pointer, at, source.type);
   operands.aRow = mul(source.column, constant(windows[Column].stride));
   operands.aColumn = constant(1);
   operands.aType = source.type;
-  operands.b = panelPointer(panel);
-  operands.bRow = constant(kPanelWidth);
   operands.bType = hasPanels ? weight->elementType : b.getF32Type();
-  operands.out = to;
+  operands.b = memory.at(panelPointer(panel), column, operands.bType);
+  operands.bRow = constant(kPanelWidth);
+  operands.out = memory.at(to, column, b.getF32Type());
   operands.outRow = constant(kPanelWidth);
   // Positions of a row of a window lie side by side with all of their channels.
   int64_t channels = groupInputs(), segment = channels;
@@ -410,11 +426,11 @@ void ConvKernel::multiplyGroup(const Source &source, Value at, Value panel, Valu
   addSegments(windows[Row].window, mul(source.row, constant(windows[Row].dilation)), rowOfWindow);
   if (!isOneSegment)
     addSegments(windows[Column].window, mul(source.column, constant(windows[Column].dilation)), channels);
-  registerTiles.emitTileRows(operands, count, kPanelWidth);
+  registerTiles.emitTileRows(operands, count, columns);
 }
 
-/// Multiplies the windows at `count` neighbouring positions, each channel by its own column.
-void ConvKernel::multiplyChannels(const Source &source, Value at, Value panel, Value count) {
+/// Multiplies the windows at `count` neighbouring positions by a panel, whose vectors have whole groups.
+void ConvKernel::multiplyLanes(const Source &source, Value at, Value panel, Value count) {
   std::function<void(int64_t)> choose = [&](int64_t positions) {
     if (positions == 1)
       return addWindows(source, at, panel, 1);
@@ -428,40 +444,59 @@ void ConvKernel::multiplyChannels(const Source &source, Value at, Value panel, V
 void ConvKernel::addWindows(const Source &source, Value at, Value panel, int64_t count) {
   int64_t lanes = config.lanes;
   Type f32 = b.getF32Type(), weightType = hasPanels ? weight->elementType : f32;
-  const nn::WindowDimension &columns = windows[Column];
-  Value weights = panelPointer(panel);
-  Value rowOfWindow = constant(columns.window * kPanelWidth);
+  Value rowOfWindow = constant(windows[Column].window * groupInputs() * kPanelWidth);
   forLoop(constant(0), constant(kPanelWidth), constant(lanes), [&](Value lane) {
     SmallVector<Value> running(count, floatConstant(0.0, f32, lanes));
-    Value begin = add(at, lane);
-    running = forLoop(
-        constant(0), constant(windows[Plane].window), constant(1), running, [&](Value plane, ValueRange ofPlane) {
-          Value inPlane = add(begin, mul(plane, source.plane));
-          Value weightsOfPlane = mul(mul(plane, constant(windows[Row].window)), rowOfWindow);
-          return forLoop(
-              constant(0), constant(windows[Row].window), constant(1), ofPlane, [&](Value row, ValueRange sums) {
-                Value inRow = add(inPlane, mul(mul(row, constant(windows[Row].dilation)), source.row));
-                Value weightsOfRow = add(add(weightsOfPlane, mul(row, rowOfWindow)), lane);
-                SmallVector<Value> next(sums);
-                // Neighbouring windows share positions, which are loaded once.
-                DenseMap<int64_t, Value> loaded;
-                for (int64_t k = 0; k < columns.window; ++k) {
-                  Value w = memory.load(weights, add(weightsOfRow, constant(k * kPanelWidth)), weightType, lanes);
-                  for (int64_t position = 0; position < count; ++position) {
-                    int64_t column = position * columns.stride + k * columns.dilation;
-                    Value &x = loaded[column];
-                    if (!x)
-                      x = memory.load(source.pointer, add(inRow, mul(constant(column), source.column)), source.type,
-                                      lanes);
-                    next[position] = make<vector::FMAOp>(x, w, next[position]);
-                  }
-                }
-                return next;
-              });
-        });
+    Value begin = add(at, mul(div(lane, constant(groupOutputs())), constant(groupInputs())));
+    auto addRows = [&](Value plane, ValueRange ofPlane) {
+      return forLoop(
+          constant(0), constant(windows[Row].window), constant(1), ofPlane, [&](Value row, ValueRange ofRow) {
+            Value inRow =
+                add(add(begin, mul(plane, source.plane)), mul(mul(row, constant(windows[Row].dilation)), source.row));
+            Value place = mul(add(mul(plane, constant(windows[Row].window)), row), rowOfWindow);
+            return addRowOfWindows(source, inRow, memory.at(panelPointer(panel), add(place, lane), weightType), ofRow);
+          });
+    };
+    running = forLoop(constant(0), constant(windows[Plane].window), constant(1), running, addRows);
     for (int64_t position = 0; position < count; ++position)
       memory.store(running[position], sums, add(constant(position * kPanelWidth), lane), f32, lanes);
   });
+}
+
+/// Adds the products of one row of each window. Neighbouring windows share positions, which are loaded once.
+SmallVector<Value> ConvKernel::addRowOfWindows(const Source &source, Value inRow, Value weights, ValueRange running) {
+  int64_t lanes = config.lanes;
+  Type weightType = hasPanels ? weight->elementType : b.getF32Type();
+  const nn::WindowDimension &columns = windows[Column];
+  SmallVector<Value> next(running);
+  DenseMap<int64_t, SmallVector<Value>> inputs; // of a column: its channels
+  for (int64_t k = 0; k < columns.window; ++k) {
+    SmallVector<Value> factors;
+    for (int64_t channel = 0; channel < groupInputs(); ++channel)
+      factors.push_back(memory.load(weights, constant((k * groupInputs() + channel) * kPanelWidth), weightType, lanes));
+    for (auto [position, sum] : llvm::enumerate(next)) {
+      int64_t column = int64_t(position) * columns.stride + k * columns.dilation;
+      SmallVector<Value> &channels = inputs[column];
+      if (channels.empty()) {
+        Value all = memory.load(source.pointer, add(inRow, mul(constant(column), source.column)), source.type, lanes);
+        for (int64_t channel = 0; channel < groupInputs(); ++channel)
+          channels.push_back(spreadOverGroups(all, channel));
+      }
+      for (auto [x, factor] : llvm::zip_equal(channels, factors))
+        sum = make<vector::FMAOp>(x, factor, sum);
+    }
+  }
+  return next;
+}
+
+/// Returns a vector in which each column of the result has a channel of its group.
+Value ConvKernel::spreadOverGroups(Value inputs, int64_t channel) {
+  if (groupOutputs() == 1)
+    return inputs;
+  SmallVector<int64_t> places;
+  for (int64_t lane = 0; lane < config.lanes; ++lane)
+    places.push_back(lane / groupOutputs() * groupInputs() + channel);
+  return make<vector::ShuffleOp>(inputs, inputs, places);
 }
 
 /// Stores the sums of `count` neighbouring positions, and what other ops of the kernel make of them.
