@@ -7,6 +7,7 @@
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
 #include "lib/Target/CPU/TileEmitter.h"
+#include "lib/Target/CPU/WindowEmitter.h"
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,18 +28,14 @@ constexpr int64_t kColumnsOfUnknown = 64;
 
 /// A tile is a block of positions of an image by some panels of the weight. What the windows of the block read is
 /// copied to scratch with zeros around it, or read where it lies if there are no pads. A row of a window and its
-/// channels lie side by side there, so that the sum over a window is one over few segments.
+/// channels lie side by side there, so that the sum over a window is one over few segments. A transposed convolution is
+/// several plain ones, each of every stride-th position of the result and of the window.
 class ConvKernel final : public KernelEmitter {
 public:
   ConvKernel(rt::KernelOp kernel, nn::ConvOp root, const TileConfig &config)
-      : KernelEmitter(kernel, config), root(root), spatial(root.getSpatialRank()), groups(root.getGroups()),
-        inputChannels(root.getInputChannels()), outputChannels(root.getOutputChannels()),
-        depth(root.getWeight().getType().getDimSize(1)) {
-    for (unsigned d = 0; d < spatial; ++d)
-      windows.push_back(root.getWindowDimension(d));
-    while (windows.size() < 3)
-      windows.insert(windows.begin(), nn::WindowDimension{.window = 1});
-  }
+      : KernelEmitter(kernel, config), root(root), groups(root.getGroups()), inputChannels(root.getInputChannels()),
+        outputChannels(root.getOutputChannels()), depth(root.getWeight().getType().getDimSize(1)),
+        isTransposed(root.getTransposed()) {}
 
 private:
   LogicalResult analyze() override;
@@ -46,23 +43,18 @@ private:
   LogicalResult run() override;
   void launch() override;
 
-  /// The dimensions of images are taken for three: planes, rows, columns.
-  enum { Plane, Row, Column };
-  struct Block {
-    Value image, plane;                             ///< of the result
-    Value firstRow, endRow, firstColumn, endColumn; ///< of the result
-    Value firstPanel, endPanel;
-  };
-  /// Where windows read: elements from a position to the next, and where the block's first window begins.
-  struct Source {
-    Value pointer, plane, row, column;
-    Type type;
+  /// What neighbouring positions of the result multiply: a window of the input by rows of a panel.
+  struct Products {
+    Value at, step; ///< elements of the source to the first window, and from each to the next
+    Value weights;  ///< the first row of the panel
+    SmallVector<TileSegments, 3> segments;
+    int64_t depth; ///< of a segment
   };
 
   /// True if lanes are channels of the result, each vector of several whole groups whose channels of the input fit in a
   /// vector too.
   bool hasGroupsInLanes() const {
-    return groups > 1 && config.lanes % groupOutputs() == 0 && groupInputs() <= groupOutputs();
+    return groups > 1 && config.lanes % groupOutputs() == 0 && groupInputs() <= groupOutputs() && !isTransposed;
   }
   int64_t groupInputs() const { return inputChannels / groups; }
   int64_t groupOutputs() const { return outputChannels / groups; }
@@ -71,57 +63,33 @@ private:
   int64_t panelInputs() const { return kPanelWidth / groupOutputs() * groupInputs(); }
   /// Channels of a position in scratch. Where groups are in lanes those of a panel are copied at a time.
   int64_t packedChannels() const { return hasGroupsInLanes() ? panelInputs() : inputChannels; }
-  static int64_t reach(int64_t positions, const nn::WindowDimension &window) {
-    return (positions - 1) * window.stride + window.extent();
-  }
-  int64_t packedElements() const {
-    return windows[Plane].window * reach(mostRows, windows[Row]) * reach(mostColumns, windows[Column]) *
-           packedChannels();
-  }
-  AffineExpr resultSize(unsigned dimension) {
-    ArrayRef<AffineExpr> sizes = function.sizes.of(root.getResult());
-    return dimension + spatial < 3 ? b.getAffineConstantExpr(1) : sizes[dimension + spatial - 2];
-  }
-  Value inputSize(unsigned dimension) {
-    return dimension + spatial < 3 ? constant(1)
-                                   : function.size(function.sizes.of(root.getInput())[dimension + spatial - 2]);
-  }
-  int64_t knownSize(unsigned dimension, int64_t otherwise) {
-    auto size = dyn_cast<AffineConstantExpr>(resultSize(dimension));
-    return size ? std::max<int64_t>(size.getValue(), 1) : otherwise;
-  }
-  /// Indices of the leading dimensions of a tensor of images.
-  SmallVector<Value> indicesOf(Value image, Value plane, Value row, Value column) {
-    SmallVector<Value> at{image, plane, row, column};
-    at.erase(at.begin() + 1, at.begin() + 1 + (3 - spatial));
-    return at;
-  }
 
-  Block blockOf(Value tile);
-  LogicalResult pack(const Block &block, Value firstChannel);
-  LogicalResult packRow(const Block &block, Value to, Value plane, Value row, Value firstChannel);
-  Source sourceOf(const Block &block);
-  LogicalResult multiplyPanel(const Block &block, const Source &source, Value panel);
-  void multiplyGroups(const Source &source, Value at, Value panel, Value count);
-  void multiplyGroup(const Source &source, Value at, Value panel, Value count, Value to, Value column, int64_t columns);
-  void multiplyLanes(const Source &source, Value at, Value panel, Value count);
-  void addWindows(const Source &source, Value at, Value panel, int64_t count);
-  SmallVector<Value> addRowOfWindows(const Source &source, Value inRow, Value weights, ValueRange running);
+  ImageBlock blockOf(Value tile, Value &firstPanel, Value &endPanel);
+  LogicalResult multiplyPanel(const ImageBlock &block, const WindowSource &source, Value panel);
+  LogicalResult multiplyRow(const ImageBlock &block, const WindowSource &source, Value panel, Value row, Value first);
+  Products productsOf(const WindowSource &source, const WindowTaps &planes, const WindowTaps &rows,
+                      const WindowTaps &columns);
+  void multiplyGroups(const WindowSource &source, const Products &products, Value panel, Value count);
+  void multiplyGroup(const WindowSource &source, const Products &products, Value group, Value panel, Value count,
+                     Value to, Value column, int64_t columns);
+  void multiplyLanes(const WindowSource &source, Value at, Value panel, Value count);
+  void addWindows(const WindowSource &source, Value at, Value panel, int64_t count);
+  SmallVector<Value> addRowOfWindows(const WindowSource &source, Value inRow, Value weights, ValueRange running);
   Value spreadOverGroups(Value inputs, int64_t channel);
-  LogicalResult store(const Block &block, Value panel, Value row, Value column, Value count);
+  LogicalResult store(const ImageBlock &block, Value panel, Value row, Value column, Value count);
   Value panelPointer(Value panel);
 
   nn::ConvOp root;
-  unsigned spatial;
   int64_t groups, inputChannels, outputChannels, depth;
-  SmallVector<nn::WindowDimension, 3> windows; ///< of planes, rows, columns
+  bool isTransposed;
+  WindowEmitter windows{function, tensors, root};
   LinearEmitter results{function, tensors, root};
   TileEmitter registerTiles{function};
   int64_t mostRows = 1, mostColumns = 1;
   bool packsInput = true, hasPanels = false;
 
-  std::optional<Storage> input, weight;
-  Value packed, packedPanel, sums, groupSums;
+  std::optional<Storage> weight;
+  Value packedPanel, sums, groupSums;
 };
 } // namespace
 
@@ -130,8 +98,9 @@ Emitter makeConvKernel(rt::KernelOp kernel, Operation *root, const TileConfig &c
 }
 
 LogicalResult ConvKernel::analyze() {
-  if (root.getTransposed())
-    return function.refuse(root, "it is transposed");
+  if (isTransposed &&
+      llvm::any_of(root.getDilations().value_or(ArrayRef<int64_t>()), [](int64_t dilation) { return dilation != 1; }))
+    return function.refuse(root, "it is transposed, and its windows are dilated");
   auto argument = dyn_cast<BlockArgument>(root.getWeight());
   auto panels =
       argument ? kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout") : rt::PanelsAttr();
@@ -145,25 +114,21 @@ void ConvKernel::chooseShape(KernelShape &shape) {
   shape.state("kernel", "conv");
   chooseRegisterTile(shape, config);
   std::optional<bool> density = tensors.densityOf(root.getInput());
-  bool hasPads = llvm::any_of(windows, [](const nn::WindowDimension &w) { return w.padLow != 0 || w.padHigh != 0; });
-  packsInput = !density || hasPads || !getElementTypeOrSelf(root.getInput()).isF32() ||
-               (hasGroupsInLanes() && (outputChannels % kPanelWidth != 0 || groupInputs() != groupOutputs()));
-  // As many rows as fit in the private cache beside the panels that pass by; of those that lie in columns as many
-  // columns.
+  bool readsBeyond = hasGroupsInLanes() && (outputChannels % kPanelWidth != 0 || groupInputs() != groupOutputs());
+  packsInput =
+      !density || windows.hasPads() || isTransposed || readsBeyond || !getElementTypeOrSelf(root.getInput()).isF32();
+  // As many rows as fit in the private cache beside the panels that pass by; where one does not, as many columns.
   int64_t bytes = hasGroupsInLanes() ? config.blockBytes / 4 : config.blockBytes / 2;
-  auto packedBytes = [&] { return packedElements() * 4; };
-  mostColumns = knownSize(Column, kColumnsOfUnknown);
-  mostRows = 1;
-  while (packedBytes() > bytes && mostColumns > config.rows)
+  auto isTooLarge = [&] { return windows.elements(mostRows, mostColumns, packedChannels()) * 4 > bytes; };
+  mostColumns = std::max<int64_t>(windows.knownSize(WindowEmitter::Column).value_or(kColumnsOfUnknown), 1);
+  while (isTooLarge() && mostColumns > config.rows)
     mostColumns = llvm::alignTo(llvm::divideCeil(mostColumns, 2), config.rows);
-  int64_t rows = knownSize(Row, kMostBlockRows);
-  while (mostRows < rows) {
-    ++mostRows;
-    if (packedBytes() > bytes) {
-      --mostRows;
+  int64_t rows = windows.knownSize(WindowEmitter::Row).value_or(kMostBlockRows);
+  for (; mostRows < rows; ++mostRows)
+    if (isTooLarge()) {
+      mostRows = std::max<int64_t>(mostRows - 1, 1);
       break;
     }
-  }
   shape.choose("block_rows", mostRows, {1, kMostBlockRows, 1});
   shape.choose("block_columns", mostColumns, {1, kMostBlockRows, 1});
   shape.state("input", packsInput ? "packed by block" : "in place");
@@ -172,17 +137,20 @@ void ConvKernel::chooseShape(KernelShape &shape) {
 }
 
 void ConvKernel::launch() {
-  auto blocksOf = [&](unsigned dimension, int64_t most, int64_t multiple, Value &size) {
-    Value all = function.size(resultSize(dimension));
+  auto blocksOf = [&](WindowEmitter::Dimension dimension, int64_t most, int64_t multiple, Value &size) {
+    Value all = function.size(windows.resultSize(dimension));
     Value blocks = max(ceilDiv(all, constant(most)), constant(1));
     size = max(mul(ceilDiv(ceilDiv(all, blocks), constant(multiple)), constant(multiple)), constant(1));
     return ceilDiv(all, size);
   };
   Value rows, columns;
-  Value rowBlocks = blocksOf(Row, mostRows, 1, rows);
-  bool isOneBlock = isa<AffineConstantExpr>(resultSize(Column)) && mostColumns >= knownSize(Column, 0);
-  Value columnBlocks = blocksOf(Column, mostColumns, isOneBlock ? 1 : config.rows, columns);
-  Value images = mul(function.size(function.sizes.of(root.getResult())[0]), function.size(resultSize(Plane)));
+  Value rowBlocks = blocksOf(WindowEmitter::Row, mostRows, 1, rows);
+  std::optional<int64_t> known = windows.knownSize(WindowEmitter::Column);
+  // Blocks that are not as wide as the image are whole register tiles, and no wider than scratch.
+  int64_t multiple = (known && *known <= mostColumns) || mostColumns % config.rows != 0 ? 1 : config.rows;
+  Value columnBlocks = blocksOf(WindowEmitter::Column, mostColumns, multiple, columns);
+  Value images = mul(function.size(function.sizes.of(root.getResult())[0]),
+                     function.size(windows.resultSize(WindowEmitter::Plane)));
   Value positions = mul(images, mul(rowBlocks, columnBlocks));
   Value wanted = ceilDiv(mul(function.threads, constant(kTilesPerThread)), max(positions, constant(1)));
   Value panelsPerTile = ceilDiv(constant(panelCount()), min(wanted, constant(panelCount())));
@@ -197,7 +165,6 @@ void ConvKernel::launch() {
 }
 
 LogicalResult ConvKernel::run() {
-  input = tensors.view(root.getInput());
   weight = tensors.view(root.getWeight());
   if (!weight)
     return function.refuse(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
@@ -205,136 +172,40 @@ LogicalResult ConvKernel::run() {
   groupSums = groups == 1 || hasGroupsInLanes() || groupOutputs() % config.lanes == 0
                   ? Value()
                   : function.scratch(config.rows * kPanelWidth * 4);
-  // Lanes beyond the last channel read what lies behind it.
-  packed = packsInput ? function.scratch((packedElements() + kPanelWidth) * 4) : Value();
+  windows.begin(packsInput, mostRows, mostColumns, packedChannels());
   packedPanel = hasPanels ? Value() : function.scratch(depth * kPanelWidth * 4);
   return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) -> LogicalResult {
-    Block block = blockOf(tile);
-    if (packsInput && !hasGroupsInLanes() && failed(pack(block, constant(0))))
+    Value firstPanel, endPanel;
+    ImageBlock block = blockOf(tile, firstPanel, endPanel);
+    if (packsInput && !hasGroupsInLanes() && failed(windows.copy(block, constant(0))))
       return failure();
-    Source source = sourceOf(block);
-    return forLoop(block.firstPanel, block.endPanel, constant(1), [&](Value panel) -> LogicalResult {
-      if (packsInput && hasGroupsInLanes() && failed(pack(block, mul(panel, constant(panelInputs())))))
+    WindowSource source = windows.sourceOf(block);
+    return forLoop(firstPanel, endPanel, constant(1), [&](Value panel) -> LogicalResult {
+      if (packsInput && hasGroupsInLanes() && failed(windows.copy(block, mul(panel, constant(panelInputs())))))
         return failure();
       return multiplyPanel(block, source, panel);
     });
   });
 }
 
-ConvKernel::Block ConvKernel::blockOf(Value tile) {
+ImageBlock ConvKernel::blockOf(Value tile, Value &firstPanel, Value &endPanel) {
   auto take = [&](Value count) {
     Value index = rem(tile, count);
     tile = div(tile, count);
     return index;
   };
-  Block block;
-  Value group = take(function.slot(kPanelGroups));
-  block.firstPanel = mul(group, function.slot(kPanelsPerTile));
-  block.endPanel = min(add(block.firstPanel, function.slot(kPanelsPerTile)), constant(panelCount()));
-  block.firstColumn = mul(take(function.slot(kColumnBlocks)), function.slot(kBlockColumns));
-  block.endColumn = min(add(block.firstColumn, function.slot(kBlockColumns)), function.size(resultSize(Column)));
-  block.firstRow = mul(take(function.slot(kRowBlocks)), function.slot(kBlockRows));
-  block.endRow = min(add(block.firstRow, function.slot(kBlockRows)), function.size(resultSize(Row)));
-  block.plane = take(function.size(resultSize(Plane)));
+  auto blockIn = [&](WindowEmitter::Dimension dimension, int64_t blocks, int64_t sizes, Value &first, Value &end) {
+    first = mul(take(function.slot(blocks)), function.slot(sizes));
+    end = min(add(first, function.slot(sizes)), function.size(windows.resultSize(dimension)));
+  };
+  ImageBlock block;
+  firstPanel = mul(take(function.slot(kPanelGroups)), function.slot(kPanelsPerTile));
+  endPanel = min(add(firstPanel, function.slot(kPanelsPerTile)), constant(panelCount()));
+  blockIn(WindowEmitter::Column, kColumnBlocks, kBlockColumns, block.firstColumn, block.endColumn);
+  blockIn(WindowEmitter::Row, kRowBlocks, kBlockRows, block.firstRow, block.endRow);
+  block.plane = take(function.size(windows.resultSize(WindowEmitter::Plane)));
   block.image = tile;
   return block;
-}
-
-//===-- What windows read -----------------------------------------------------------------------------------------===//
-
-/// Copies the rows that the windows of a block read, zeros where they are outside of the image.
-LogicalResult ConvKernel::pack(const Block &block, Value firstChannel) {
-  const nn::WindowDimension &planes = windows[Plane], &rows = windows[Row];
-  Value rowElements = constant(reach(mostColumns, windows[Column]) * packedChannels());
-  Value planeElements = mul(rowElements, constant(reach(mostRows, rows)));
-  Value firstPlane = sub(mul(block.plane, constant(planes.stride)), constant(planes.padLow));
-  Value firstRow = sub(mul(block.firstRow, constant(rows.stride)), constant(rows.padLow));
-  Value count =
-      add(mul(sub(sub(block.endRow, block.firstRow), constant(1)), constant(rows.stride)), constant(rows.extent()));
-  return forLoop(constant(0), constant(planes.window), constant(1), [&](Value plane) {
-    return forLoop(constant(0), count, constant(1), [&](Value row) {
-      Value to = memory.at(packed, add(mul(plane, planeElements), mul(row, rowElements)), b.getF32Type());
-      return packRow(block, to, add(firstPlane, mul(plane, constant(planes.dilation))), add(firstRow, row),
-                     firstChannel);
-    });
-  });
-}
-
-LogicalResult ConvKernel::packRow(const Block &block, Value to, Value plane, Value row, Value firstChannel) {
-  Type f32 = b.getF32Type();
-  const nn::WindowDimension &columns = windows[Column];
-  int64_t channels = packedChannels();
-  Value first = sub(mul(block.firstColumn, constant(columns.stride)), constant(columns.padLow));
-  Value count = add(mul(sub(sub(block.endColumn, block.firstColumn), constant(1)), constant(columns.stride)),
-                    constant(columns.extent()));
-  auto zeros = [&](Value begin, Value end) {
-    Value from = mul(begin, constant(channels));
-    vectorLoop(mul(sub(end, begin), constant(channels)), [&](Value i, int64_t width) {
-      memory.store(floatConstant(0.0, f32, width), to, add(from, i), f32, width);
-    });
-  };
-  auto isInside = [&](Value index, unsigned dimension) -> Value {
-    Value isBefore = less(index, constant(0)), isWithin = less(index, inputSize(dimension));
-    return make<arith::AndIOp>(isWithin, make<arith::XOrIOp>(isBefore, make<arith::ConstantOp>(b.getBoolAttr(true))));
-  };
-  auto copy = [&]() -> LogicalResult {
-    Value begin = min(max(sub(constant(0), first), constant(0)), count);
-    Value end = max(min(sub(inputSize(Column), first), count), begin);
-    zeros(constant(0), begin);
-    // Lanes of the last panel that are no channels are not copied.
-    Value copied =
-        hasGroupsInLanes() ? min(sub(constant(inputChannels), firstChannel), constant(channels)) : constant(channels);
-    auto copyElements = [&](Value column, Value size) {
-      Value from = mul(column, constant(channels));
-      return vectorLoop(size, [&](Value i, int64_t width) -> LogicalResult {
-        Indices at = kernel::indicesOf(indicesOf(block.image, plane, row, add(first, column)), add(firstChannel, i));
-        Element x = tensors.evaluate(root.getInput(), at, width);
-        if (succeeded(x))
-          memory.store(*x, to, add(from, i), f32, width);
-        return x;
-      });
-    };
-    // Neighbouring positions that lie side by side are one row.
-    LogicalResult isCopied = success();
-    if (input && input->dense && channels == inputChannels)
-      isCopied = copyElements(begin, mul(sub(end, begin), constant(channels)));
-    else
-      isCopied = forLoop(begin, end, constant(1), [&](Value column) { return copyElements(column, copied); });
-    zeros(end, count);
-    return isCopied;
-  };
-  Value isRow = make<arith::AndIOp>(isInside(plane, Plane), isInside(row, Row));
-  return ifThen(isRow, copy, [&]() -> LogicalResult {
-    zeros(constant(0), count);
-    return success();
-  });
-}
-
-/// Where the block's first window begins, and the strides of what it reads.
-ConvKernel::Source ConvKernel::sourceOf(const Block &block) {
-  Source source;
-  if (packsInput) {
-    source.pointer = packed;
-    source.type = b.getF32Type();
-    source.column = constant(packedChannels());
-    source.row = constant(reach(mostColumns, windows[Column]) * packedChannels());
-    source.plane = mul(source.row, constant(reach(mostRows, windows[Row])));
-    return source;
-  }
-  ArrayRef<Value> strides = input->strides;
-  auto strideOf = [&](unsigned dimension) {
-    return dimension + spatial < 3 ? constant(0) : strides[dimension + spatial - 2];
-  };
-  source.type = input->elementType;
-  source.plane = mul(strideOf(Plane), constant(windows[Plane].dilation));
-  source.row = strideOf(Row);
-  source.column = strideOf(Column);
-  Value offset = mul(block.image, strides[0]);
-  offset = add(offset, mul(mul(block.plane, constant(windows[Plane].stride)), strideOf(Plane)));
-  offset = add(offset, mul(mul(block.firstRow, constant(windows[Row].stride)), source.row));
-  offset = add(offset, mul(mul(block.firstColumn, constant(windows[Column].stride)), source.column));
-  source.pointer = memory.at(input->pointer, offset, source.type);
-  return source;
 }
 
 //===-- Products --------------------------------------------------------------------------------------------------===//
@@ -345,46 +216,84 @@ Value ConvKernel::panelPointer(Value panel) {
   return memory.at(weight->pointer, mul(panel, constant(depth * kPanelWidth)), weight->elementType);
 }
 
-LogicalResult ConvKernel::multiplyPanel(const Block &block, const Source &source, Value panel) {
+LogicalResult ConvKernel::multiplyPanel(const ImageBlock &block, const WindowSource &source, Value panel) {
   Value firstChannel = mul(panel, constant(kPanelWidth));
   if (!hasPanels)
     registerTiles.packTransposed(packedPanel,
                                  memory.at(weight->pointer, mul(firstChannel, weight->strides[0]), weight->elementType),
                                  weight->strides[0], weight->elementType, constant(depth),
                                  min(sub(constant(outputChannels), firstChannel), constant(kPanelWidth)), Value());
+  // Columns of one phase meet the same positions of a window.
+  Value phases = constant(windows.phases(WindowEmitter::Column));
   return forLoop(block.firstRow, block.endRow, constant(1), [&](Value row) {
-    Value rowStart = mul(mul(sub(row, block.firstRow), constant(windows[Row].stride)), source.row);
-    return forLoop(block.firstColumn, block.endColumn, constant(config.rows), [&](Value column) {
-      Value count = min(sub(block.endColumn, column), constant(config.rows));
-      Value at =
-          add(rowStart, mul(mul(sub(column, block.firstColumn), constant(windows[Column].stride)), source.column));
-      if (hasGroupsInLanes())
-        multiplyLanes(source, packsInput ? at : add(at, firstChannel), panel, count);
-      else
-        multiplyGroups(source, at, panel, count);
-      return store(block, panel, row, column, count);
-    });
+    Value firstOfOthers = min(add(block.firstColumn, phases), block.endColumn);
+    return forLoop(block.firstColumn, firstOfOthers, constant(1),
+                   [&](Value first) { return multiplyRow(block, source, panel, row, first); });
   });
+}
+
+/// Computes the columns of a row of the result that are of the phase of the first one.
+LogicalResult ConvKernel::multiplyRow(const ImageBlock &block, const WindowSource &source, Value panel, Value row,
+                                      Value first) {
+  int64_t phases = windows.phases(WindowEmitter::Column);
+  WindowTaps planes = windows.tapsOf(WindowEmitter::Plane, block.plane, block.plane);
+  WindowTaps rows = windows.tapsOf(WindowEmitter::Row, row, block.firstRow);
+  return forLoop(first, block.endColumn, constant(phases * config.rows), [&](Value column) {
+    Value count = min(ceilDiv(sub(block.endColumn, column), constant(phases)), constant(config.rows));
+    Products products =
+        productsOf(source, planes, rows, windows.tapsOf(WindowEmitter::Column, column, block.firstColumn));
+    if (hasGroupsInLanes())
+      multiplyLanes(source, packsInput ? products.at : add(products.at, mul(panel, constant(kPanelWidth))), panel,
+                    count);
+    else
+      multiplyGroups(source, products, panel, count);
+    return store(block, panel, row, column, count);
+  });
+}
+
+ConvKernel::Products ConvKernel::productsOf(const WindowSource &source, const WindowTaps &planes,
+                                            const WindowTaps &rows, const WindowTaps &columns) {
+  Products products;
+  products.at =
+      add(add(mul(planes.source, source.plane), mul(rows.source, source.row)), mul(columns.source, source.column));
+  products.step = mul(source.column, constant(isTransposed ? 1 : windows.window(WindowEmitter::Column).stride));
+  int64_t channels = groupInputs(), width = windows.window(WindowEmitter::Column).window;
+  int64_t rowOfWindow = channels * width, planeOfWindow = rowOfWindow * windows.window(WindowEmitter::Row).window;
+  products.weights = add(add(mul(planes.first, constant(planeOfWindow)), mul(rows.first, constant(rowOfWindow))),
+                         mul(columns.first, constant(channels)));
+  auto addSegments = [&](const WindowTaps &taps, Value stride, int64_t depthOfStep) {
+    if (getConstantIntValue(taps.count) != std::optional<int64_t>(1))
+      products.segments.push_back(
+          {taps.count, mul(constant(taps.sourceStep), stride), constant(taps.step * depthOfStep * kPanelWidth)});
+  };
+  addSegments(planes, source.plane, planeOfWindow);
+  addSegments(rows, source.row, rowOfWindow);
+  // Positions of a row of a window lie side by side with all of their channels.
+  products.depth = channels;
+  if (columns.sourceStep == 1 && groups == 1 && getConstantIntValue(source.column) == std::optional(channels))
+    products.depth *= width;
+  else
+    addSegments(columns, source.column, channels);
+  return products;
 }
 
 /// Multiplies the windows at `count` neighbouring positions by the panel's columns, each with the channels of its
 /// group.
-void ConvKernel::multiplyGroups(const Source &source, Value at, Value panel, Value count) {
+void ConvKernel::multiplyGroups(const WindowSource &source, const Products &products, Value panel, Value count) {
   if (groups == 1)
-    return multiplyGroup(source, at, panel, count, sums, constant(0), kPanelWidth);
+    return multiplyGroup(source, products, constant(0), panel, count, sums, constant(0), kPanelWidth);
   Value firstChannel = mul(panel, constant(kPanelWidth)), outputs = constant(groupOutputs());
-  auto windowOf = [&](Value group) { return add(at, mul(group, constant(groupInputs()))); };
   Value endChannel = min(add(firstChannel, constant(kPanelWidth)), constant(outputChannels));
   if (!groupSums) {
     // Each vector of columns is of one group.
     int64_t columns = std::gcd(groupOutputs(), kPanelWidth);
     forLoop(firstChannel, endChannel, constant(columns), [&](Value channel) {
-      multiplyGroup(source, windowOf(div(channel, outputs)), panel, count, sums, sub(channel, firstChannel), columns);
+      multiplyGroup(source, products, div(channel, outputs), panel, count, sums, sub(channel, firstChannel), columns);
     });
     return;
   }
   forLoop(div(firstChannel, outputs), ceilDiv(endChannel, outputs), constant(1), [&](Value group) {
-    multiplyGroup(source, windowOf(group), panel, count, groupSums, constant(0), kPanelWidth);
+    multiplyGroup(source, products, group, panel, count, groupSums, constant(0), kPanelWidth);
     Value begin = max(sub(mul(group, outputs), firstChannel), constant(0));
     Value end = min(sub(mul(add(group, constant(1)), outputs), firstChannel), constant(kPanelWidth));
     forLoop(constant(0), count, constant(1), [&](Value r) {
@@ -398,39 +307,26 @@ void ConvKernel::multiplyGroups(const Source &source, Value at, Value panel, Val
 }
 
 /// Multiplies windows by so many columns of a panel, from one on, that are all of one group.
-void ConvKernel::multiplyGroup(const Source &source, Value at, Value panel, Value count, Value to, Value column,
-                               int64_t columns) {
+void ConvKernel::multiplyGroup(const WindowSource &source, const Products &products, Value group, Value panel,
+                               Value count, Value to, Value column, int64_t columns) {
   TileOperands operands;
-  operands.a = memory.at(source.pointer, at, source.type);
-  operands.aRow = mul(source.column, constant(windows[Column].stride));
+  operands.a = memory.at(source.pointer, add(products.at, mul(group, constant(groupInputs()))), source.type);
+  operands.aRow = products.step;
   operands.aColumn = constant(1);
   operands.aType = source.type;
   operands.bType = hasPanels ? weight->elementType : b.getF32Type();
-  operands.b = memory.at(panelPointer(panel), column, operands.bType);
+  operands.b =
+      memory.at(panelPointer(panel), add(mul(products.weights, constant(kPanelWidth)), column), operands.bType);
   operands.bRow = constant(kPanelWidth);
+  operands.depth = constant(products.depth);
+  operands.segments = products.segments;
   operands.out = memory.at(to, column, b.getF32Type());
   operands.outRow = constant(kPanelWidth);
-  // Positions of a row of a window lie side by side with all of their channels.
-  int64_t channels = groupInputs(), segment = channels;
-  bool isOneSegment = windows[Column].dilation == 1 && groups == 1 &&
-                      getConstantIntValue(source.column) == std::optional<int64_t>(channels);
-  if (isOneSegment)
-    segment *= windows[Column].window;
-  operands.depth = constant(segment);
-  int64_t rowOfWindow = channels * windows[Column].window;
-  auto addSegments = [&](int64_t segments, Value step, int64_t elements) {
-    if (segments > 1)
-      operands.segments.push_back({constant(segments), step, constant(elements * kPanelWidth)});
-  };
-  addSegments(windows[Plane].window, source.plane, rowOfWindow * windows[Row].window);
-  addSegments(windows[Row].window, mul(source.row, constant(windows[Row].dilation)), rowOfWindow);
-  if (!isOneSegment)
-    addSegments(windows[Column].window, mul(source.column, constant(windows[Column].dilation)), channels);
   registerTiles.emitTileRows(operands, count, columns);
 }
 
 /// Multiplies the windows at `count` neighbouring positions by a panel, whose vectors have whole groups.
-void ConvKernel::multiplyLanes(const Source &source, Value at, Value panel, Value count) {
+void ConvKernel::multiplyLanes(const WindowSource &source, Value at, Value panel, Value count) {
   std::function<void(int64_t)> choose = [&](int64_t positions) {
     if (positions == 1)
       return addWindows(source, at, panel, 1);
@@ -441,33 +337,34 @@ void ConvKernel::multiplyLanes(const Source &source, Value at, Value panel, Valu
   choose(config.rows);
 }
 
-void ConvKernel::addWindows(const Source &source, Value at, Value panel, int64_t count) {
+void ConvKernel::addWindows(const WindowSource &source, Value at, Value panel, int64_t count) {
   int64_t lanes = config.lanes;
   Type f32 = b.getF32Type(), weightType = hasPanels ? weight->elementType : f32;
-  Value rowOfWindow = constant(windows[Column].window * groupInputs() * kPanelWidth);
+  const nn::WindowDimension &planes = windows.window(WindowEmitter::Plane), &rows = windows.window(WindowEmitter::Row);
+  Value rowOfWindow = constant(windows.window(WindowEmitter::Column).window * groupInputs() * kPanelWidth);
   forLoop(constant(0), constant(kPanelWidth), constant(lanes), [&](Value lane) {
     SmallVector<Value> running(count, floatConstant(0.0, f32, lanes));
     Value begin = add(at, mul(div(lane, constant(groupOutputs())), constant(groupInputs())));
     auto addRows = [&](Value plane, ValueRange ofPlane) {
-      return forLoop(
-          constant(0), constant(windows[Row].window), constant(1), ofPlane, [&](Value row, ValueRange ofRow) {
-            Value inRow =
-                add(add(begin, mul(plane, source.plane)), mul(mul(row, constant(windows[Row].dilation)), source.row));
-            Value place = mul(add(mul(plane, constant(windows[Row].window)), row), rowOfWindow);
-            return addRowOfWindows(source, inRow, memory.at(panelPointer(panel), add(place, lane), weightType), ofRow);
-          });
+      return forLoop(constant(0), constant(rows.window), constant(1), ofPlane, [&](Value row, ValueRange ofRow) {
+        Value inRow = add(add(begin, mul(mul(plane, constant(planes.dilation)), source.plane)),
+                          mul(mul(row, constant(rows.dilation)), source.row));
+        Value place = mul(add(mul(plane, constant(rows.window)), row), rowOfWindow);
+        return addRowOfWindows(source, inRow, memory.at(panelPointer(panel), add(place, lane), weightType), ofRow);
+      });
     };
-    running = forLoop(constant(0), constant(windows[Plane].window), constant(1), running, addRows);
+    running = forLoop(constant(0), constant(planes.window), constant(1), running, addRows);
     for (int64_t position = 0; position < count; ++position)
       memory.store(running[position], sums, add(constant(position * kPanelWidth), lane), f32, lanes);
   });
 }
 
 /// Adds the products of one row of each window. Neighbouring windows share positions, which are loaded once.
-SmallVector<Value> ConvKernel::addRowOfWindows(const Source &source, Value inRow, Value weights, ValueRange running) {
+SmallVector<Value> ConvKernel::addRowOfWindows(const WindowSource &source, Value inRow, Value weights,
+                                               ValueRange running) {
   int64_t lanes = config.lanes;
   Type weightType = hasPanels ? weight->elementType : b.getF32Type();
-  const nn::WindowDimension &columns = windows[Column];
+  const nn::WindowDimension &columns = windows.window(WindowEmitter::Column);
   SmallVector<Value> next(running);
   DenseMap<int64_t, SmallVector<Value>> inputs; // of a column: its channels
   for (int64_t k = 0; k < columns.window; ++k) {
@@ -499,12 +396,13 @@ Value ConvKernel::spreadOverGroups(Value inputs, int64_t channel) {
   return make<vector::ShuffleOp>(inputs, inputs, places);
 }
 
-/// Stores the sums of `count` neighbouring positions, and what other ops of the kernel make of them.
-LogicalResult ConvKernel::store(const Block &block, Value panel, Value row, Value column, Value count) {
+/// Stores the sums of `count` positions of one phase, and what other ops of the kernel make of them.
+LogicalResult ConvKernel::store(const ImageBlock &block, Value panel, Value row, Value column, Value count) {
+  Value phases = constant(windows.phases(WindowEmitter::Column));
   return results.inSectionOf(panel, [&](const LinearSection &section, Value channel) {
     return forLoop(constant(0), count, constant(1), [&](Value r) {
       RowScope position;
-      position.prefix = indicesOf(block.image, block.plane, row, add(column, r));
+      position.prefix = windows.indicesOf(block, block.plane, row, add(column, mul(r, phases)));
       position.sizes.assign(results.leading().begin(), results.leading().end());
       position.flat = constant(0);
       for (auto [index, size] : llvm::zip_equal(position.prefix, position.sizes))

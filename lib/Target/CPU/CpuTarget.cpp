@@ -309,7 +309,8 @@ std::vector<target::NamedVariant> CpuTarget::listVariants() const {
 
 bool CpuTarget::hasKernel(mlir::Operation *op) const {
   if (auto conv = mlir::dyn_cast<nn::ConvOp>(op))
-    return !conv.getTransposed();
+    return !conv.getTransposed() || all_of(conv.getDilations().value_or(mlir::ArrayRef<int64_t>()),
+                                           [](int64_t dilation) { return dilation == 1; });
   return Target::hasKernel(op);
 }
 

@@ -1,0 +1,176 @@
+//===- WindowEmitter.cpp - What the windows of a convolution read -----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/WindowEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+WindowEmitter::WindowEmitter(FunctionEmitter &function, TensorEmitter &tensors, nn::ConvOp root)
+    : LoopEmitter(function), function(function), tensors(tensors), memory(function), root(root),
+      spatial(root.getSpatialRank()), transposed(root.getTransposed()) {
+  for (unsigned d = 0; d < spatial; ++d)
+    windows.push_back(root.getWindowDimension(d));
+  while (windows.size() < 3)
+    windows.insert(windows.begin(), nn::WindowDimension{.window = 1});
+}
+
+AffineExpr WindowEmitter::resultSize(Dimension dimension) {
+  ArrayRef<AffineExpr> sizes = function.sizes.of(root.getResult());
+  return dimension + spatial < 3 ? b.getAffineConstantExpr(1) : sizes[dimension + spatial - 2];
+}
+
+std::optional<int64_t> WindowEmitter::knownSize(Dimension dimension) {
+  auto size = dyn_cast<AffineConstantExpr>(resultSize(dimension));
+  return size ? std::optional(size.getValue()) : std::nullopt;
+}
+
+Value WindowEmitter::inputSize(Dimension dimension) {
+  return dimension + spatial < 3 ? constant(1)
+                                 : function.size(function.sizes.of(root.getInput())[dimension + spatial - 2]);
+}
+
+bool WindowEmitter::hasPads() const {
+  return llvm::any_of(windows, [](const nn::WindowDimension &w) { return w.padLow != 0 || w.padHigh != 0; });
+}
+
+SmallVector<Value> WindowEmitter::indicesOf(const ImageBlock &block, Value plane, Value row, Value column) {
+  SmallVector<Value> at{block.image, plane, row, column};
+  at.erase(at.begin() + 1, at.begin() + 1 + (3 - spatial));
+  return at;
+}
+
+//===-- Positions -------------------------------------------------------------------------------------------------===//
+
+/// The most positions of a transposed window that meet one position of the result.
+static int64_t mostTaps(const nn::WindowDimension &window) { return llvm::divideCeil(window.window, window.stride); }
+
+int64_t WindowEmitter::reach(Dimension dimension, int64_t positions) const {
+  const nn::WindowDimension &window = windows[dimension];
+  if (transposed)
+    return llvm::divideCeil(positions - 1, window.stride) + mostTaps(window);
+  return (positions - 1) * window.stride + window.extent();
+}
+
+Value WindowEmitter::firstRead(Dimension dimension, Value position) {
+  const nn::WindowDimension &window = windows[dimension];
+  if (transposed)
+    return sub(div(add(position, constant(window.padLow)), constant(window.stride)), constant(mostTaps(window) - 1));
+  return sub(mul(position, constant(window.stride)), constant(window.padLow));
+}
+
+Value WindowEmitter::countReads(Dimension dimension, Value first, Value end) {
+  Value last = firstRead(dimension, sub(end, constant(1)));
+  int64_t ofOne = transposed ? mostTaps(windows[dimension]) : windows[dimension].extent();
+  return add(sub(last, firstRead(dimension, first)), constant(ofOne));
+}
+
+WindowTaps WindowEmitter::tapsOf(Dimension dimension, Value position, Value firstOfBlock) {
+  const nn::WindowDimension &window = windows[dimension];
+  Value source = sub(firstRead(dimension, position), firstRead(dimension, firstOfBlock));
+  if (!transposed)
+    return {.count = constant(window.window),
+            .first = constant(0),
+            .source = source,
+            .step = 1,
+            .sourceStep = window.dilation};
+  Value first = rem(add(position, constant(window.padLow)), constant(window.stride));
+  Value rest = max(sub(constant(window.window + window.stride - 1), first), constant(0));
+  return {.count = div(rest, constant(window.stride)),
+          .first = first,
+          .source = add(source, constant(mostTaps(window) - 1)),
+          .step = window.stride,
+          .sourceStep = -1};
+}
+
+//===-- Copies ----------------------------------------------------------------------------------------------------===//
+
+void WindowEmitter::begin(bool copies, int64_t rows, int64_t columns, int64_t ofPosition) {
+  input = tensors.view(root.getInput());
+  channels = ofPosition;
+  rowElements = reach(Column, columns) * channels;
+  planeElements = reach(Row, rows) * rowElements;
+  // Lanes beyond the last channel read what lies behind it.
+  scratch = copies ? function.scratch((elements(rows, columns, channels) + kPanelWidth) * 4) : Value();
+}
+
+Value WindowEmitter::isInside(Value index, Dimension dimension) {
+  Value isWithin = less(index, inputSize(dimension)), isFirstOrLater = less(constant(-1), index);
+  return make<arith::AndIOp>(isWithin, isFirstOrLater);
+}
+
+LogicalResult WindowEmitter::copy(const ImageBlock &block, Value firstChannel) {
+  Value firstPlane = firstRead(Plane, block.plane), firstRow = firstRead(Row, block.firstRow);
+  Value rows = countReads(Row, block.firstRow, block.endRow);
+  return forLoop(constant(0), constant(reach(Plane, 1)), constant(1), [&](Value plane) {
+    return forLoop(constant(0), rows, constant(1), [&](Value row) {
+      Value to = add(mul(plane, constant(planeElements)), mul(row, constant(rowElements)));
+      return copyRow(block, memory.at(scratch, to, b.getF32Type()), add(firstPlane, plane), add(firstRow, row),
+                     firstChannel);
+    });
+  });
+}
+
+LogicalResult WindowEmitter::copyRow(const ImageBlock &block, Value to, Value plane, Value row, Value firstChannel) {
+  Type f32 = b.getF32Type();
+  Value first = firstRead(Column, block.firstColumn);
+  Value count = countReads(Column, block.firstColumn, block.endColumn);
+  auto zeros = [&](Value begin, Value end) {
+    Value from = mul(begin, constant(channels));
+    vectorLoop(mul(sub(end, begin), constant(channels)), [&](Value i, int64_t width) {
+      memory.store(floatConstant(0.0, f32, width), to, add(from, i), f32, width);
+    });
+  };
+  auto copyElements = [&](Value column, Value size) {
+    Value from = mul(column, constant(channels));
+    return vectorLoop(size, [&](Value i, int64_t width) -> LogicalResult {
+      Indices at = kernel::indicesOf(indicesOf(block, plane, row, add(first, column)), add(firstChannel, i));
+      Element x = tensors.evaluate(root.getInput(), at, width);
+      if (succeeded(x))
+        memory.store(*x, to, add(from, i), f32, width);
+      return x;
+    });
+  };
+  auto copyInside = [&]() -> LogicalResult {
+    Value begin = min(max(sub(constant(0), first), constant(0)), count);
+    Value end = max(min(sub(inputSize(Column), first), count), begin);
+    zeros(constant(0), begin);
+    // Neighbouring positions that lie side by side are one row. Lanes that are no channels are not copied.
+    LogicalResult isCopied = success();
+    if (input && input->dense && channels == root.getInputChannels()) {
+      isCopied = copyElements(begin, mul(sub(end, begin), constant(channels)));
+    } else {
+      Value copied = min(sub(constant(root.getInputChannels()), firstChannel), constant(channels));
+      isCopied = forLoop(begin, end, constant(1), [&](Value column) { return copyElements(column, copied); });
+    }
+    zeros(end, count);
+    return isCopied;
+  };
+  Value isRow = make<arith::AndIOp>(isInside(plane, Plane), isInside(row, Row));
+  return ifThen(isRow, copyInside, [&]() -> LogicalResult {
+    zeros(constant(0), count);
+    return success();
+  });
+}
+
+WindowSource WindowEmitter::sourceOf(const ImageBlock &block) {
+  if (scratch)
+    return {scratch, constant(planeElements), constant(rowElements), constant(channels), b.getF32Type()};
+  auto strideOf = [&](Dimension dimension) {
+    return dimension + spatial < 3 ? constant(0) : input->strides[dimension + spatial - 2];
+  };
+  Value offset = mul(block.image, input->strides[0]);
+  for (auto [dimension, first] :
+       {std::pair(Plane, block.plane), std::pair(Row, block.firstRow), std::pair(Column, block.firstColumn)})
+    offset = add(offset, mul(firstRead(dimension, first), strideOf(dimension)));
+  return {memory.at(input->pointer, offset, input->elementType), strideOf(Plane), strideOf(Row), strideOf(Column),
+          input->elementType};
+}
+
+} // namespace intarsia::cpu
