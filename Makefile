@@ -33,7 +33,7 @@ test: build ## run all tests
 test-slow: build ## the long tests: every f32 argument of the vector math (an hour), 2^24 values of each block format, more formats and GPUs, damaged inputs, 200 random shapes of each GPU kernel, guard pages end to end, sanitizers and fuzzers of the compiler
 	@ctest --test-dir $(BUILD) -L slow --output-on-failure
 	@INTARSIA_TEST_SLOW=1 INTARSIA_BUILD_DIR=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -p no:cacheprovider -n auto -m slow test dialects
-	@INTARSIA_TEST_TARGET=reference INTARSIA_TEST_SLOW=1 INTARSIA_BUILD_DIR=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -p no:cacheprovider -n auto -m cpu_is_enough test/EndToEnd/test_{architectures,decoders,gguf}.py
+	@INTARSIA_TEST_TARGET=reference INTARSIA_TEST_SLOW=1 INTARSIA_BUILD_DIR=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -p no:cacheprovider -n auto -m cpu_is_enough test/EndToEnd/test_{architectures,decoders,gguf,images}.py
 	@scripts/random-shapes.sh $(PRESET) 200 500
 	@scripts/sanitize.sh guard all
 	@scripts/sanitize.sh asan-compiler

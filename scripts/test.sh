@@ -35,7 +35,7 @@ if [ -d "$build/python/intarsia" ]; then
   expected+=(reference)
   INTARSIA_TEST_TARGET=reference INTARSIA_BUILD_DIR=$build PYTHONPATH=$build/python \
     .venv/bin/python -m pytest -q -p no:cacheprovider -n "$jobs" --dist worksteal \
-    --junit-xml "$reports/reference.xml" test/EndToEnd/test_{architectures,decoders,experts,quantized_caches,gguf}.py \
+    --junit-xml "$reports/reference.xml" test/EndToEnd/test_{architectures,decoders,experts,quantized_caches,gguf,images}.py \
     </dev/null || status=1
 fi
 

@@ -165,6 +165,13 @@ Size ModuleBuilder::sizeOf(Location at, Value tensor, int64_t dimension) {
   return Size(tensor::DimOp::create(builder, at, tensor, dimension).getResult());
 }
 
+Shape ModuleBuilder::shapeOf(Location at, Value tensor) {
+  Shape shape;
+  for (int64_t dimension : llvm::seq<int64_t>(0, cast<RankedTensorType>(tensor.getType()).getRank()))
+    shape.push_back(sizeOf(at, tensor, dimension));
+  return shape;
+}
+
 Value ModuleBuilder::indexOf(Location at, const Size &size) {
   OpFoldResult value = this->size(size);
   if (auto attribute = dyn_cast<Attribute>(value))
@@ -260,24 +267,23 @@ Value ModuleBuilder::activation(Location at, Value input, Activation activation)
   }
   case Activation::QuickGelu: {
     // x * sigmoid(1.702 * x): https://github.com/hendrycks/GELUs
-    auto tensor = cast<RankedTensorType>(type);
-    llvm::SmallVector<OpFoldResult> mixed = tensor::getMixedSizes(builder, at, input);
-    Value destination = tensor::EmptyOp::create(builder, at, mixed, tensor.getElementType());
-    AffineMap map = builder.getMultiDimIdentityMap(tensor.getRank());
-    llvm::SmallVector<utils::IteratorType> iterators(tensor.getRank(), utils::IteratorType::parallel);
-    Value scaled = linalg::GenericOp::create(builder, at, type, input, destination, {map, map}, iterators,
-                                             [](OpBuilder &inner, Location loc, ValueRange arguments) {
-                                               Value factor = floatConstant(inner, loc, arguments[0].getType(), 1.702);
-                                               Value product = arith::MulFOp::create(inner, loc, arguments[0], factor);
-                                               linalg::YieldOp::create(inner, loc, product);
-                                             })
-                       .getResult(0);
+    Value scaled = elementOf(at, input, [](OpBuilder &inner, Location loc, ValueRange arguments) -> Value {
+      Value factor = floatConstant(inner, loc, arguments[0].getType(), 1.702);
+      return arith::MulFOp::create(inner, loc, arguments[0], factor);
+    });
     return arith::MulFOp::create(builder, at, input, nn::SigmoidOp::create(builder, at, type, scaled));
   }
   case Activation::Silu:
     return nn::SiluOp::create(builder, at, type, input);
   case Activation::Relu:
     return nn::ReluOp::create(builder, at, type, input);
+  case Activation::Relu6: {
+    Value positive = nn::ReluOp::create(builder, at, type, input);
+    return elementOf(at, positive, [](OpBuilder &inner, Location loc, ValueRange arguments) -> Value {
+      Value largest = floatConstant(inner, loc, arguments[0].getType(), 6.0);
+      return arith::MinimumFOp::create(inner, loc, arguments[0], largest);
+    });
+  }
   case Activation::ReluSquared: {
     Value positive = nn::ReluOp::create(builder, at, type, input);
     return arith::MulFOp::create(builder, at, positive, positive);
@@ -298,16 +304,21 @@ Value ModuleBuilder::multiply(Location at, Value lhs, Value rhs) {
 
 Value ModuleBuilder::attention(Location at, Value query, Value key, Value value, Value mask, const Shape &leading,
                                int64_t heads, int64_t headDim) {
-  Shape split(leading);
-  split.push_back(heads);
-  split.push_back(headDim);
+  return attention(at, query, key, value, mask, leading, leading, heads, headDim);
+}
+
+Value ModuleBuilder::attention(Location at, Value query, Value key, Value value, Value mask, const Shape &leading,
+                               const Shape &keyLeading, int64_t heads, int64_t headDim) {
   llvm::SmallVector<ReassociationIndices> groups;
   for (unsigned i = 0; i < leading.size(); ++i)
     groups.push_back({i});
   groups.push_back({static_cast<int64_t>(leading.size()), static_cast<int64_t>(leading.size()) + 1});
-  Value queryHeads = expandShape(at, query, split, groups);
-  Value keyHeads = expandShape(at, key, split, groups);
-  Value valueHeads = expandShape(at, value, split, groups);
+  auto split = [&](Value rows, Shape shape) {
+    shape.push_back(heads);
+    shape.push_back(headDim);
+    return expandShape(at, rows, shape, groups);
+  };
+  Value queryHeads = split(query, leading), keyHeads = split(key, keyLeading), valueHeads = split(value, keyLeading);
   double scale = 1.0 / std::sqrt(static_cast<double>(headDim));
   Value result = nn::AttentionOp::create(builder, at, queryHeads.getType(), queryHeads, keyHeads, valueHeads, mask,
                                          builder.getF32FloatAttr(scale), /*causal=*/UnitAttr(),
@@ -378,6 +389,13 @@ Value ModuleBuilder::elementwise(Location at, Type element, const Shape &shape, 
                                  Body body) {
   llvm::SmallVector<unsigned> all(llvm::to_vector(llvm::seq<unsigned>(0, shape.size())));
   return generic(at, empty(at, shape, element), shape, all, operands, body);
+}
+
+Value ModuleBuilder::elementOf(Location at, Value input, Body body) {
+  Shape shape = shapeOf(at, input);
+  auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
+  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  return elementwise(at, element, shape, {{input, all}}, body);
 }
 
 Value ModuleBuilder::reduce(Location at, TypedAttr initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,

@@ -59,7 +59,25 @@ struct QuantizedParts {
 };
 
 /// Activations, named by their formulas.
-enum class Activation { Identity, GeluErf, GeluTanh, QuickGelu, Silu, Relu, ReluSquared, Tanh, Sigmoid };
+enum class Activation { Identity, GeluErf, GeluTanh, QuickGelu, Silu, Relu, Relu6, ReluSquared, Tanh, Sigmoid };
+
+/// Where the windows of a convolution or a pool lie in an image, an entry for each spatial dimension. Strides and
+/// dilations are 1 and pads 0 where there are none.
+struct Windows {
+  /// Returns windows that are as high as wide.
+  static Windows square(int64_t size, int64_t stride = 1, int64_t pad = 0) {
+    return {{size, size}, {stride, stride}, {1, 1}, {pad, pad}, {pad, pad}};
+  }
+
+  llvm::SmallVector<int64_t, 3> window, strides, dilations, padsLow, padsHigh;
+  int64_t groups = 1; // of the channels of a convolution
+};
+
+/// The vectors [channels] of a normalisation with statistics of the training data.
+struct BatchNorm {
+  mlir::Value scale, bias, mean, variance;
+  double epsilon;
+};
 
 /// Emits the functions of one module. It knows nothing of a kind of model: importers say where in the user's model an
 /// op comes from, by its location, and which tensors of which archive are its weights. Errors are reported to the sink;
@@ -94,6 +112,7 @@ public:
   llvm::StringRef sizeName(llvm::StringRef given);
   /// Returns a dimension of a tensor: a number, or what it is at run time.
   Size sizeOf(mlir::Location at, mlir::Value tensor, int64_t dimension);
+  Shape shapeOf(mlir::Location at, mlir::Value tensor);
   /// Computes a size from two others, now if both are numbers. Reports a number that is divided by 0 and one that 64
   /// bits do not hold.
   Size compute(mlir::Location at, SizeOp op, const Size &left, const Size &right);
@@ -141,6 +160,37 @@ public:
   /// same shape.
   mlir::Value attention(mlir::Location at, mlir::Value query, mlir::Value key, mlir::Value value, mlir::Value mask,
                         const Shape &leading, int64_t heads, int64_t headDim);
+  /// Builds it for keys and values [keyLeading…, heads * head_dim] of another sequence.
+  mlir::Value attention(mlir::Location at, mlir::Value query, mlir::Value key, mlir::Value value, mlir::Value mask,
+                        const Shape &leading, const Shape &keyLeading, int64_t heads, int64_t headDim);
+
+  //===-- Images (Images.cpp) --------------------------------------------------------------------------------===//
+
+  // Images are [batch, spatial…, channels].
+
+  /// Returns images [batch, channels, spatial…] as [batch, spatial…, channels].
+  mlir::Value channelsLast(mlir::Location at, mlir::Value images);
+  /// Returns images as [batch, channels, spatial…].
+  mlir::Value channelsFirst(mlir::Location at, mlir::Value images);
+  /// Returns the weight [out, in / groups, window…] of a convolution as the matrix that nn.conv multiplies by.
+  mlir::Value convWeight(mlir::Location at, mlir::Value weight);
+  /// Builds nn.conv with a weight of convWeight. Reports images that are smaller than a window.
+  mlir::Value conv(mlir::Location at, mlir::Value images, mlir::Value weight, mlir::Value bias, const Windows &windows);
+  mlir::Value pool(mlir::Location at, mlir::Value images, nn::PoolKind kind, const Windows &windows);
+  /// Multiplies each channel by scale / sqrt(variance + epsilon) and adds bias - mean * that factor: two vectors that
+  /// are computed from weights alone.
+  mlir::Value batchNorm(mlir::Location at, mlir::Value images, const BatchNorm &norm);
+  /// Returns the mean of each channel over all positions: [batch, channels].
+  mlir::Value spatialMean(mlir::Location at, mlir::Value images);
+  /// Returns the largest value of each channel: [batch, channels].
+  mlir::Value spatialMaximum(mlir::Location at, mlir::Value images);
+  /// Returns images [batch, height, width, channels] at another size, each element interpolated between four
+  /// (`interpolate` of PyTorch with mode "bilinear", without align_corners).
+  mlir::Value resizeBilinear(mlir::Location at, mlir::Value images, const Size &height, const Size &width);
+  /// Multiplies each channel by a factor of `factors`: [channels], or [batch, channels].
+  mlir::Value scaleChannels(mlir::Location at, mlir::Value images, mlir::Value factors);
+
+  //===-- Shapes and elements --------------------------------------------------------------------------------===//
 
   mlir::Value empty(mlir::Location at, const Shape &shape, mlir::Type element);
   mlir::Value expandShape(mlir::Location at, mlir::Value input, const Shape &shape,
@@ -157,6 +207,8 @@ public:
   /// Builds a linalg.generic over `shape`, parallel in all dimensions.
   mlir::Value elementwise(mlir::Location at, mlir::Type element, const Shape &shape, llvm::ArrayRef<Operand> inputs,
                           Body body);
+  /// Builds a linalg.generic of each element of one tensor.
+  mlir::Value elementOf(mlir::Location at, mlir::Value input, Body body);
   /// Builds a linalg.generic over `shape` that keeps the dimensions `kept`; the body's last argument is the
   /// accumulator, which starts as `initial`.
   mlir::Value reduce(mlir::Location at, mlir::TypedAttr initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,

@@ -102,6 +102,24 @@ int64_t Config::integer(llvm::StringRef setting, int64_t byDefault, int64_t mini
   return *integer;
 }
 
+std::vector<int64_t> Config::integers(llvm::StringRef setting, llvm::ArrayRef<int64_t> byDefault, int64_t minimum,
+                                      int64_t maximum) const {
+  const llvm::json::Value *value = find(setting);
+  if (!value)
+    return byDefault;
+  std::vector<int64_t> result;
+  const llvm::json::Array *array = value->getAsArray();
+  if (array)
+    for (const llvm::json::Value &item : *array)
+      if (std::optional<int64_t> integer = item.getAsInteger(); integer && *integer >= minimum && *integer <= maximum)
+        result.push_back(*integer);
+  if (array && !array->empty() && result.size() == array->size())
+    return result;
+  report(setting + " is " + text(*value) + ", expected a list of integers from " + llvm::Twine(minimum) + " to " +
+         llvm::Twine(maximum));
+  return byDefault;
+}
+
 std::pair<int64_t, int64_t> Config::integerPair(llvm::StringRef setting, int64_t byDefault) const {
   const llvm::json::Value *value = find(setting);
   const llvm::json::Array *array = value ? value->getAsArray() : nullptr;

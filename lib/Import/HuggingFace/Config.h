@@ -51,6 +51,9 @@ public:
   Extent extent(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1) const {
     return Extent(integer(setting, byDefault, minimum), setting);
   }
+  /// Returns a list of integers in [minimum, maximum] with at least one; on an error the default.
+  std::vector<int64_t> integers(llvm::StringRef setting, llvm::ArrayRef<int64_t> byDefault, int64_t minimum = 1,
+                                int64_t maximum = 1 << 28) const;
   /// Returns one integer, or a list of two: [height, width].
   std::pair<int64_t, int64_t> integerPair(llvm::StringRef setting, int64_t byDefault) const;
   /// Returns a number in [minimum, maximum]; on an error the default.

@@ -28,6 +28,7 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
                                                                  {"silu", Activation::Silu},
                                                                  {"swish", Activation::Silu},
                                                                  {"relu", Activation::Relu},
+                                                                 {"relu6", Activation::Relu6},
                                                                  {"relu2", Activation::ReluSquared},
                                                                  {"tanh", Activation::Tanh},
                                                                  {"sigmoid", Activation::Sigmoid},
@@ -219,6 +220,33 @@ Value GraphBuilder::layerNorm(Value input, llvm::StringRef name, Extent features
 
 Value GraphBuilder::rmsNorm(Value input, llvm::StringRef name, Extent features, double epsilon) {
   return ModuleBuilder::rmsNorm(location(name), input, weight((name + ".weight").str(), {features}), epsilon);
+}
+
+Value GraphBuilder::conv(Value images, llvm::StringRef name, Extent outputs, Extent inputs, const Windows &windows,
+                         bool bias) {
+  llvm::SmallVector<Extent> shape{outputs, Extent(inputs.size / windows.groups, inputs.setting)};
+  for (int64_t size : windows.window)
+    shape.push_back(size);
+  Value weightValue = weight((name + ".weight").str(), shape);
+  Value biasValue = bias ? weight((name + ".bias").str(), {outputs}) : Value();
+  return ModuleBuilder::conv(location(name), images, convWeight(location(name), weightValue), biasValue, windows);
+}
+
+Value GraphBuilder::batchNorm(Value images, llvm::StringRef name, Extent channels, double epsilon) {
+  auto vector = [&](llvm::StringRef parameter) { return weight((name + "." + parameter).str(), {channels}); };
+  BatchNorm norm{vector("weight"), vector("bias"), vector("running_mean"), vector("running_var"), epsilon};
+  return ModuleBuilder::batchNorm(location(name), images, norm);
+}
+
+Value GraphBuilder::squeezeExcite(Value images, const SqueezeExcite &modules, Extent channels, Extent reduced) {
+  auto point = [&](Value input, llvm::StringRef name, Extent outputs, Extent inputs) {
+    Value matrix = convWeight(location(name), weight((name + ".weight").str(), {outputs, inputs, 1, 1}));
+    return linear(input, name, matrix, weight((name + ".bias").str(), {outputs}));
+  };
+  Value squeezed = point(spatialMean(images, modules.reduce), modules.reduce, reduced, channels);
+  squeezed = activation(squeezed, modules.reduce, modules.activation);
+  Value factors = activation(point(squeezed, modules.expand, channels, reduced), modules.expand, Activation::Sigmoid);
+  return scaleChannels(images, factors, modules.expand);
 }
 
 Value GraphBuilder::embedding(Value indices, llvm::StringRef name, Extent rows, Extent features) {

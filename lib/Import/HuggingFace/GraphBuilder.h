@@ -16,6 +16,12 @@ namespace intarsia::importer {
 /// Reads `setting` ("gelu", "gelu_new", "swish", …); reports names that are not implemented.
 Activation readActivation(const Config &config, llvm::StringRef setting, llvm::StringRef byDefault);
 
+/// The modules that weigh the channels of an image by what the whole image shows (arXiv 1709.01507).
+struct SqueezeExcite {
+  llvm::StringRef reduce, expand;
+  Activation activation; ///< between both
+};
+
 /// A ModuleBuilder for modules of Hugging Face models. Module arguments of its methods are paths below the current
 /// scope; they name the weights and the location.
 class GraphBuilder : public ModuleBuilder {
@@ -69,6 +75,14 @@ public:
   /// Builds nn.layer_norm with `module`.weight and `module`.bias (TensorFlow's names gamma and beta are found too).
   mlir::Value layerNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
   mlir::Value rmsNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
+  /// Builds nn.conv over `windows` of images [batch, height, width, inputs] with `module`.weight [outputs, inputs /
+  /// groups, height, width] and, with `bias`, `module`.bias [outputs].
+  mlir::Value conv(mlir::Value images, llvm::StringRef module, Extent outputs, Extent inputs, const Windows &windows,
+                   bool bias = true);
+  /// Builds a normalisation of channels with `module`.weight, .bias, .running_mean and .running_var.
+  mlir::Value batchNorm(mlir::Value images, llvm::StringRef module, Extent channels, double epsilon);
+  /// Multiplies each channel by the sigmoid of what two convolutions of one position make of the means of all.
+  mlir::Value squeezeExcite(mlir::Value images, const SqueezeExcite &modules, Extent channels, Extent reduced);
   mlir::Value embedding(mlir::Value indices, llvm::StringRef module, Extent rows, Extent features);
   /// Applies `layer` `count` times, each in a scope `container` + its number ("encoder.layer.0"). Reports weights of
   /// further layers, which the model would ignore.
@@ -101,9 +115,24 @@ public:
   mlir::Value multiply(mlir::Value lhs, mlir::Value rhs, llvm::StringRef module) {
     return ModuleBuilder::multiply(location(module), lhs, rhs);
   }
+  mlir::Value pool(mlir::Value images, llvm::StringRef module, nn::PoolKind kind, const Windows &windows) {
+    return ModuleBuilder::pool(location(module), images, kind, windows);
+  }
+  mlir::Value spatialMean(mlir::Value images, llvm::StringRef module) {
+    return ModuleBuilder::spatialMean(location(module), images);
+  }
+  mlir::Value spatialMaximum(mlir::Value images, llvm::StringRef module) {
+    return ModuleBuilder::spatialMaximum(location(module), images);
+  }
+  mlir::Value scaleChannels(mlir::Value images, mlir::Value factors, llvm::StringRef module) {
+    return ModuleBuilder::scaleChannels(location(module), images, factors);
+  }
   mlir::Value attention(mlir::Value query, mlir::Value key, mlir::Value value, mlir::Value mask, llvm::StringRef module,
                         const Shape &leading, int64_t heads, int64_t headDim) {
     return ModuleBuilder::attention(location(module), query, key, value, mask, leading, heads, headDim);
+  }
+  mlir::Value resizeBilinear(mlir::Value images, llvm::StringRef module, const Size &height, const Size &width) {
+    return ModuleBuilder::resizeBilinear(location(module), images, height, width);
   }
   mlir::Value expandShape(mlir::Value input, llvm::StringRef module, const Shape &shape,
                           llvm::ArrayRef<mlir::ReassociationIndices> groups) {

@@ -110,10 +110,10 @@ void HuggingFaceImport::readSettings() {
                               : "has no model_type; supported: " + known);
   }
   architecture = registered->make(*config, options);
-  if (options.context && architecture->asEncoder())
-    return errors.report("--context=" + llvm::Twine(*options.context) + ": a model of type " + modelType +
-                         " is no language model");
   chooseClass();
+  if (options.context && modelClass.head != Head::CausalLanguageModel)
+    errors.report("--context=" + llvm::Twine(*options.context) + ": a model of type " + modelType +
+                  " is no language model");
 }
 
 void HuggingFaceImport::chooseClass() {

@@ -12,12 +12,31 @@ namespace intarsia::importer {
 
 llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   static const RegisteredArchitecture table[] = {
-      {"bert", makeBert},       {"bitnet", makeBitNet},   {"distilbert", makeDistilBert},
-      {"gemma2", makeGemma2},   {"gemma3", makeGemma3},   {"gemma3_text", makeGemma3Text},
-      {"gpt2", makeGpt2},       {"gpt_oss", makeGptOss},  {"llama", makeLlama},
-      {"mistral", makeMistral}, {"mixtral", makeMixtral}, {"phi3", makePhi3},
-      {"qwen2", makeQwen2},     {"qwen3", makeQwen3},     {"qwen3_moe", makeQwen3Moe},
-      {"roberta", makeRoberta}, {"vit", makeViT},         {"xlm-roberta", makeXlmRoberta},
+      {"bert", makeBert},
+      {"bitnet", makeBitNet},
+      {"convnext", makeConvNext},
+      {"distilbert", makeDistilBert},
+      {"efficientnet", makeEfficientNet},
+      {"gemma2", makeGemma2},
+      {"gemma3", makeGemma3},
+      {"gemma3_text", makeGemma3Text},
+      {"gpt2", makeGpt2},
+      {"gpt_oss", makeGptOss},
+      {"llama", makeLlama},
+      {"mistral", makeMistral},
+      {"mixtral", makeMixtral},
+      {"mobilenet_v1", makeMobileNetV1},
+      {"mobilenet_v2", makeMobileNetV2},
+      {"mobilevit", makeMobileViT},
+      {"phi3", makePhi3},
+      {"qwen2", makeQwen2},
+      {"qwen3", makeQwen3},
+      {"qwen3_moe", makeQwen3Moe},
+      {"regnet", makeRegNet},
+      {"resnet", makeResNet},
+      {"roberta", makeRoberta},
+      {"vit", makeViT},
+      {"xlm-roberta", makeXlmRoberta},
   };
   return table;
 }
