@@ -22,7 +22,7 @@ namespace {
 // Slots of the launch.
 enum { kBlockRows = ITX_PLAN_PRIVATE, kRowBlocks, kBlockColumns, kColumnBlocks, kPanelsPerTile, kPanelGroups };
 /// Tiles of a thread: one that is held up leaves its work to the others.
-constexpr int64_t kTilesPerThread = 4;
+constexpr int64_t kTilesPerThread = 8;
 /// Columns of a block of an image whose width is not known.
 constexpr int64_t kColumnsOfUnknown = 64;
 
@@ -137,23 +137,29 @@ void ConvKernel::chooseShape(KernelShape &shape) {
 }
 
 void ConvKernel::launch() {
-  auto blocksOf = [&](WindowEmitter::Dimension dimension, int64_t most, int64_t multiple, Value &size) {
+  auto blocksOf = [&](WindowEmitter::Dimension dimension, Value blocks, int64_t multiple, Value &size) {
     Value all = function.size(windows.resultSize(dimension));
-    Value blocks = max(ceilDiv(all, constant(most)), constant(1));
     size = max(mul(ceilDiv(ceilDiv(all, blocks), constant(multiple)), constant(multiple)), constant(1));
     return ceilDiv(all, size);
   };
-  Value rows, columns;
-  Value rowBlocks = blocksOf(WindowEmitter::Row, mostRows, 1, rows);
+  auto leastBlocks = [&](WindowEmitter::Dimension dimension, int64_t most) {
+    return max(ceilDiv(function.size(windows.resultSize(dimension)), constant(most)), constant(1));
+  };
+  Value rows, columns, wanted = mul(function.threads, constant(kTilesPerThread));
   std::optional<int64_t> known = windows.knownSize(WindowEmitter::Column);
   // Blocks that are not as wide as the image are whole register tiles, and no wider than scratch.
   int64_t multiple = (known && *known <= mostColumns) || mostColumns % config.rows != 0 ? 1 : config.rows;
-  Value columnBlocks = blocksOf(WindowEmitter::Column, mostColumns, multiple, columns);
+  Value columnBlocks =
+      blocksOf(WindowEmitter::Column, leastBlocks(WindowEmitter::Column, mostColumns), multiple, columns);
   Value images = mul(function.size(function.sizes.of(root.getResult())[0]),
                      function.size(windows.resultSize(WindowEmitter::Plane)));
+  // Rows are divided as far as panels are not.
+  Value others = max(mul(mul(images, columnBlocks), constant(panelCount())), constant(1));
+  Value rowBlocks =
+      blocksOf(WindowEmitter::Row, max(leastBlocks(WindowEmitter::Row, mostRows), ceilDiv(wanted, others)), 1, rows);
   Value positions = mul(images, mul(rowBlocks, columnBlocks));
-  Value wanted = ceilDiv(mul(function.threads, constant(kTilesPerThread)), max(positions, constant(1)));
-  Value panelsPerTile = ceilDiv(constant(panelCount()), min(wanted, constant(panelCount())));
+  Value panelsPerTile =
+      ceilDiv(constant(panelCount()), min(ceilDiv(wanted, max(positions, constant(1))), constant(panelCount())));
   Value panelGroups = ceilDiv(constant(panelCount()), panelsPerTile);
   function.setSlot(ITX_PLAN_TILES, mul(positions, panelGroups));
   function.setSlot(kBlockRows, rows);
