@@ -39,6 +39,56 @@ def Nn_PoolKindAttr : EnumAttr<Nn_Dialect, Nn_PoolKind, "pool_kind"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Nn_Interpolation : I32EnumAttr<"Interpolation", "how a value between elements is made of them", [
+    I32EnumAttrCase<"Nearest", 0, "nearest">, I32EnumAttrCase<"Linear", 1, "linear">,
+    I32EnumAttrCase<"Cubic", 2, "cubic">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_InterpolationAttr : EnumAttr<Nn_Dialect, Nn_Interpolation, "interpolation"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nn_NearestRounding : I32EnumAttr<"NearestRounding", "which element is the nearest one to a coordinate", [
+    I32EnumAttrCase<"Floor", 0, "floor">, I32EnumAttrCase<"Ceil", 1, "ceil">,
+    I32EnumAttrCase<"HalfDown", 2, "half_down">, I32EnumAttrCase<"HalfUp", 3, "half_up">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_NearestRoundingAttr : EnumAttr<Nn_Dialect, Nn_NearestRounding, "nearest_rounding"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nn_PadKind : I32EnumAttr<"PadKind", "what lies around a tensor", [
+    I32EnumAttrCase<"Constant", 0, "constant">, I32EnumAttrCase<"Reflect", 1, "reflect">,
+    I32EnumAttrCase<"Edge", 2, "edge">, I32EnumAttrCase<"Wrap", 3, "wrap">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_PadKindAttr : EnumAttr<Nn_Dialect, Nn_PadKind, "pad_kind"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nn_OutsideKind : I32EnumAttr<"OutsideKind", "what positions outside of an image read", [
+    I32EnumAttrCase<"Zeros", 0, "zeros">, I32EnumAttrCase<"Border", 1, "border">,
+    I32EnumAttrCase<"Reflection", 2, "reflection">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_OutsideKindAttr : EnumAttr<Nn_Dialect, Nn_OutsideKind, "outside_kind"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nn_ScatterKind : I32EnumAttr<"ScatterKind", "how an element is combined with its updates", [
+    I32EnumAttrCase<"Set", 0, "set">, I32EnumAttrCase<"Add", 1, "add">, I32EnumAttrCase<"Mul", 2, "mul">,
+    I32EnumAttrCase<"Min", 3, "min">, I32EnumAttrCase<"Max", 4, "max">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_ScatterKindAttr : EnumAttr<Nn_Dialect, Nn_ScatterKind, "scatter_kind"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Nn_RootAttr : AttrDef<Nn_Dialect, "Root"> {
   let mnemonic = "root";
   let summary = "The kind of a kernel";

@@ -8,13 +8,13 @@
 // computed once more by a reduction to one number, which the host asserts when the block has run. The reduction has
 // only the loops that the number depends on: that of rows that are gathered reads the row numbers, not the rows.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Legalize/IndexChecks.h"
 #include "lib/Legalize/Intervals.h"
 #include "lib/Legalize/Passes.h"
 #include "lib/Legalize/Rewrite.h"
 
 #include "dialects/Nn/Nn.h"
 #include "intarsia/Analysis/Assertions.h"
-#include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Analysis/LoopSizes.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -29,6 +29,7 @@ namespace intarsia::legalize {
 
 using namespace mlir;
 using namespace intarsia;
+using intarsia::legalize::assertNumber;
 using intarsia::legalize::Interval;
 using intarsia::legalize::Intervals;
 
@@ -60,18 +61,6 @@ struct BranchToSelect : OpRewritePattern<scf::IfOp> {
     return success();
   }
 };
-
-/// Emits what the host asserts of a number that a kernel has computed, an i64 in a tensor of rank 0: without a sign it
-/// is below `limit`, an i64, or it is zero if there is no limit.
-void assertNumber(OpBuilder &builder, Location location, Value computed, Value limit, const Twine &message) {
-  Value number = tensor::ExtractOp::create(builder, location, computed, ValueRange{});
-  Value bound = limit ? limit : arith::ConstantOp::create(builder, location, builder.getI64IntegerAttr(0)).getResult();
-  arith::CmpIPredicate predicate = limit ? arith::CmpIPredicate::ult : arith::CmpIPredicate::eq;
-  Value isGood = arith::CmpIOp::create(builder, location, predicate, number, bound);
-  auto assertion = cf::AssertOp::create(builder, location, isGood, message.str());
-  if (limit)
-    assertion->setAttr(assertsIndexAttr, builder.getUnitAttr());
-}
 
 /// An integer that a body computes, and what it must be.
 struct Check {
@@ -480,72 +469,6 @@ private:
   OpBuilder builder;
 };
 
-/// Checks the row numbers of an nn.embedding that kernels compute; those that inputs hold are checked when the call
-/// starts (InputRanges.cpp).
-class RowChecks {
-public:
-  RowChecks(nn::EmbeddingOp op, const SymbolicSizes &sizes) : op(op), sizes(sizes) {}
-
-  void run() {
-    if (isInside())
-      return;
-    OpBuilder builder(op->getBlock()->getTerminator());
-    Location location = op.getLoc();
-    Type i64 = builder.getI64Type();
-    int64_t rank = op.getIndices().getType().getRank();
-    Value zero = arith::ConstantOp::create(builder, location, builder.getI64IntegerAttr(0));
-    Value empty = tensor::EmptyOp::create(builder, location, ArrayRef<int64_t>(), i64);
-    Value init = linalg::FillOp::create(builder, location, zero, empty).getResult(0);
-    SmallVector<AffineMap> maps = {builder.getMultiDimIdentityMap(rank), AffineMap::get(rank, 0, op.getContext())};
-    SmallVector<utils::IteratorType> iterators(rank, utils::IteratorType::reduction);
-    auto body = [&](OpBuilder &inner, Location at, ValueRange values) {
-      Value number = values[0];
-      if (number.getType() != i64)
-        number = arith::ExtSIOp::create(inner, at, i64, number);
-      linalg::YieldOp::create(inner, at, arith::MaxUIOp::create(inner, at, number, values[1]).getResult());
-    };
-    Value worst = linalg::GenericOp::create(builder, location, TypeRange{init.getType()}, ValueRange{op.getIndices()},
-                                            ValueRange{init}, maps, iterators, body)
-                      .getResult(0);
-    Value rows =
-        getValueOrCreateConstantIndexOp(builder, location, tensor::getMixedSize(builder, location, op.getTable(), 0));
-    Value limit = arith::IndexCastOp::create(builder, location, i64, rows);
-    assertNumber(builder, location, worst, limit, "index of '" + op->getName().getStringRef() + "' in dimension 0");
-  }
-
-private:
-  /// True if no row number that kernels compute is outside of the table.
-  bool isInside() {
-    AffineExpr rows = sizes.of(op.getTable())[0];
-    int64_t least = sizes.isKnown(rows) ? sizes.range(rows).low : 0;
-    llvm::SetVector<Value> open;
-    open.insert(op.getIndices());
-    for (unsigned i = 0; i < open.size(); ++i) {
-      if (SmallVector<Value> sources = sourcesOf(open[i]); !sources.empty()) {
-        open.insert(sources.begin(), sources.end());
-        continue;
-      }
-      Operation *definition = open[i].getDefiningOp();
-      if (!definition && isa<func::FuncOp>(cast<BlockArgument>(open[i]).getOwner()->getParentOp()))
-        continue;
-      if (isa_and_nonnull<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ConcatOp,
-                          arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(definition)) {
-        for (Value operand : definition->getOperands())
-          if (isa<TensorType>(operand.getType()))
-            open.insert(operand);
-        continue;
-      }
-      Interval known = Intervals(sizes).of(open[i]);
-      if (known.low < 0 || known.high >= least)
-        return false;
-    }
-    return true;
-  }
-
-  nn::EmbeddingOp op;
-  const SymbolicSizes &sizes;
-};
-
 /// Replaces an op whose body never runs: results without elements have nothing to be computed, and those of reductions
 /// are what they began as.
 bool replaceEmptyLoops(linalg::LinalgOp op) {
@@ -574,12 +497,12 @@ struct LegalizeChecks : legalize::impl::LegalizeChecksBase<LegalizeChecks> {
         ops.push_back(op);
     });
     llvm::erase_if(ops, replaceEmptyLoops);
-    SmallVector<nn::EmbeddingOp> embeddings;
-    getOperation().walk([&](nn::EmbeddingOp op) { embeddings.push_back(op); });
-    if (!ops.empty() || !embeddings.empty()) {
+    SmallVector<IndexOperandOpInterface> readers;
+    getOperation().walk([&](IndexOperandOpInterface op) { readers.push_back(op); });
+    if (!ops.empty() || !readers.empty()) {
       SymbolicSizes sizes(getOperation());
-      for (nn::EmbeddingOp op : embeddings)
-        RowChecks(op, sizes).run();
+      for (IndexOperandOpInterface op : readers)
+        legalize::checkIndexOperands(op, sizes);
       for (linalg::LinalgOp op : ops)
         if (failed(BodyChecks(op, sizes).run()))
           return signalPassFailure();

@@ -32,15 +32,21 @@ Value reference::buildNarrow(ReferenceBuilder &builder, Value value, Type elemen
                           [&](ScalarBuilder &b, ValueRange v) { return b.narrow(v[0], element); });
 }
 
+std::pair<Value, Value> reference::buildCubic(ScalarBuilder &b, Value distance, float a) {
+  // Factors that are zero at 1 and 2 keep all bits there: (a + 2) d³ - (a + 3) d² + 1 and a d³ - 5 a d² + 8 a d - 4 a.
+  Value one = b.f32(1), before = b.sub(distance, one), behind = b.sub(distance, b.f32(2));
+  Value square = b.sub(b.mul(b.f32(a + 2), b.mul(distance, distance)), b.add(distance, one));
+  return {b.mul(before, square), b.mul(b.mul(b.f32(a), before), b.mul(behind, behind))};
+}
+
 Value reference::buildPadded(ReferenceBuilder &builder, Value tensor, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
-                             double value) {
-  TypedAttr padding = builder.getFloatAttr(elementOf(tensor), value);
+                             TypedAttr value) {
   for (int64_t dimension = 0; dimension < rankOf(tensor); ++dimension) {
     SmallVector<Value> parts{tensor};
     auto part = [&](int64_t pad) {
       MixedSizes sizes = builder.sizesOf(tensor);
       sizes[dimension] = builder.getIndexAttr(pad);
-      return builder.filled(sizes, padding);
+      return builder.filled(sizes, value);
     };
     if (low[dimension] != 0)
       parts.insert(parts.begin(), part(low[dimension]));

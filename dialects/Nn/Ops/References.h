@@ -37,10 +37,18 @@ mlir::Value buildSoftmax(ReferenceBuilder &builder, mlir::Value input, mlir::Typ
 /// The bits of an f32 in a small float format, as i32: to nearest, ties to even, saturating.
 mlir::Value buildEncodeFloat(ScalarBuilder &b, const FloatFormat &format, mlir::Value value);
 
+/// The kernel of cubic convolution (Keys 1981, DOI 10.1109/TASSP.1981.1163711) at a distance from 0 to 1, and at one
+/// from 1 to 2, in f32; its parameter is `a`.
+std::pair<mlir::Value, mlir::Value> buildCubic(ScalarBuilder &b, mlir::Value distance, float a);
+
 /// A tensor with so many elements more before and behind those of each dimension, all of them `value`; the tensor
 /// itself if there are none.
 mlir::Value buildPadded(ReferenceBuilder &builder, mlir::Value tensor, mlir::ArrayRef<int64_t> low,
-                        mlir::ArrayRef<int64_t> high, double value);
+                        mlir::ArrayRef<int64_t> high, mlir::TypedAttr value);
+inline mlir::Value buildPadded(ReferenceBuilder &builder, mlir::Value tensor, mlir::ArrayRef<int64_t> low,
+                               mlir::ArrayRef<int64_t> high, double value) {
+  return buildPadded(builder, tensor, low, high, mlir::TypedAttr(builder.getFloatAttr(elementOf(tensor), value)));
+}
 
 } // namespace intarsia::reference
 

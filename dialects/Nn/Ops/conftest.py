@@ -19,17 +19,24 @@ TYPES = {
     np.dtype(np.float32): "f32",
     np.dtype(ml_dtypes.bfloat16): "bf16",
     np.dtype(bool): "i1",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64",
 }
 
 
 @pytest.fixture
 def evaluate(tools, tmp_path: Path):
-    """Run one op on arrays. With `dynamic` it sees every size as dynamic, so that no static shape helps it."""
+    """Run one op on arrays. With `dynamic` it sees every size as dynamic, so that no static shape helps it.
+
+    `result_of` says which result is returned, and how many the op has."""
 
     def run(
-        op: str, inputs: list[np.ndarray], shape: tuple[int, ...], dynamic: bool = False, dtype=np.float32
-    ) -> np.ndarray:
+        op: str, inputs: list[np.ndarray], shape: tuple[int, ...], dynamic: bool = False, dtype=np.float32,
+        result_of: tuple[int, int] = (0, 1),
+    ) -> np.ndarray:  # fmt: skip
+        number, results = result_of
+
         def tensor(sizes: tuple[int, ...], element: str, wild: tuple[int, ...] = ()) -> str:
             return "tensor<" + "".join(f"{'?' if d in wild else n}x" for d, n in enumerate(sizes)) + element + ">"
 
@@ -50,15 +57,18 @@ def evaluate(tools, tmp_path: Path):
             )
         names = [f"%v{i}" if dynamic and static[i] != inner[i] else f"%a{i}" for i in range(len(inputs))]
         body = op.format(*names, types=f"({', '.join(inner)}) -> {loose}", type=loose)
-        back = "" if loose == result else f"%s = tensor.cast %r : {loose} to {result}"
+        name = f"%r#{number}"
+        back = "" if loose == result else f"%s = tensor.cast {name} : {loose} to {result}"
         arguments = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(static))
         mlir = f"""
             func.func @f({arguments}) -> {result} {{
               {casts}
-              %r = {body}
+              %r:{results} = {body}
               {back}
-              return {"%s" if back else "%r"} : {result}
+              return {"%s" if back else name} : {result}
             }}"""
-        return Reference(tools.path("intarsia-opt"), mlir, tmp_path)("f", inputs, [np.full(shape, np.nan, dtype)])[0]
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))  # a library that was loaded from a path stays
+        folder.mkdir()
+        return Reference(tools.path("intarsia-opt"), mlir, folder)("f", inputs, [np.full(shape, np.nan, dtype)])[0]
 
     return run
