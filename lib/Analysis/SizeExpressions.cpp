@@ -88,6 +88,20 @@ static std::optional<Polynomial> divideExactly(const Polynomial &dividend, const
   return quotient;
 }
 
+/// Takes the largest multiple of a divisor that is a positive number from the constant of a dividend, so that a number
+/// from 0 to the divisor is left. Returns how many times the divisor was taken.
+static int64_t takeMultiple(Polynomial &dividend, const Polynomial &divisor) {
+  if (divisor.size() != 1 || !divisor.begin()->first.empty() || divisor.begin()->second <= 0)
+    return 0;
+  auto constant = dividend.find({});
+  if (constant == dividend.end())
+    return 0;
+  int64_t whole = llvm::divideFloorSigned(constant->second, divisor.begin()->second);
+  if (whole != 0)
+    add(dividend, {}, -whole * divisor.begin()->second);
+  return whole;
+}
+
 static Polynomial toPolynomial(AffineExpr expression) {
   MLIRContext *context = expression.getContext();
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
@@ -114,12 +128,16 @@ static Polynomial toPolynomial(AffineExpr expression) {
   }
   if (std::optional<Polynomial> quotient = divideExactly(left, right))
     return expression.getKind() == AffineExprKind::Mod ? Polynomial() : *quotient;
+  // (x - 1) floordiv 2 + 1 is (x + 1) floordiv 2: the constant of a dividend is made smaller than the divisor.
+  int64_t whole = takeMultiple(left, right);
   AffineExpr division =
       getAffineBinaryOpExpr(expression.getKind(), toExpression(left, context), toExpression(right, context));
   // Building it may have simplified it, for example to a sum of divisions.
-  if (division.getKind() != expression.getKind())
-    return toPolynomial(division);
-  return Polynomial{{{division}, 1}};
+  Polynomial quotient =
+      division.getKind() == expression.getKind() ? Polynomial{{{division}, 1}} : toPolynomial(division);
+  if (whole != 0 && expression.getKind() != AffineExprKind::Mod)
+    add(quotient, {}, whole);
+  return quotient;
 }
 
 AffineExpr SymbolicSizes::normalize(AffineExpr expression) {

@@ -49,6 +49,13 @@ func.func @indices(%x: tensor<?x?xf32> {nn.sizes = ["a", "b"]}, %n: index) {
   %quotient = arith.divui %sum, %a : index
   // CHECK: arith.divui {{.*}}["b floordiv 2"]
   %half = arith.divui %b, %c2 : index
+  // The number in a dividend is smaller than the divisor: the size of an image behind windows of stride 2.
+  // CHECK: arith.subi {{.*}}["b - 1"]
+  %before = arith.subi %b, %c1 : index
+  // CHECK: arith.floordivsi {{.*}}["(b + 1) floordiv 2 - 1"]
+  %strides = arith.floordivsi %before, %c2 : index
+  // CHECK: arith.addi {{.*}}["(b + 1) floordiv 2"]
+  %windows = arith.addi %strides, %c1 : index
   // CHECK: arith.subi {{.*}}["a * b - 1"]
   %less = arith.subi %ab, %c1 : index
   // CHECK: arith.index_cast {{.*}}["a"]
