@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Reference/Reference.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
@@ -44,7 +46,40 @@ struct Bufferize : impl::ReferenceBufferizeBase<Bufferize> {
       rewriter.setInsertionPoint(copy);
       rewriter.replaceOpWithNewOp<linalg::CopyOp>(copy, copy.getSource(), copy.getTarget());
     });
+    getOperation()->walk([&](memref::ExpandShapeOp expand) {
+      rewriter.setInsertionPoint(expand);
+      expandSizes(rewriter, expand);
+    });
     getOperation()->walk([](func::FuncOp function) { freeAtEnd(function); });
+  }
+
+  /// Writes a view with several sizes of a call in the place of one, which MLIR's expand-strided-metadata does not
+  /// expand, with its strides.
+  static void expandSizes(RewriterBase &rewriter, memref::ExpandShapeOp expand) {
+    MemRefType type = expand.getResultType();
+    auto groups = expand.getReassociationIndices();
+    if (llvm::all_of(groups, [&](ArrayRef<int64_t> group) {
+          return llvm::count_if(group, [&](int64_t dimension) { return type.isDynamicDim(dimension); }) < 2;
+        }))
+      return;
+    Location location = expand.getLoc();
+    auto source = memref::ExtractStridedMetadataOp::create(rewriter, location, expand.getSrc());
+    SmallVector<OpFoldResult> sizes = expand.getMixedOutputShape(), strides(sizes.size());
+    auto [staticStrides, staticOffset] = type.getStridesAndOffset();
+    for (auto [stride, group] : llvm::zip_equal(source.getStrides(), groups)) {
+      Value step = stride;
+      for (int64_t dimension : llvm::reverse(group)) {
+        bool isKnown = !ShapedType::isDynamic(staticStrides[dimension]);
+        strides[dimension] = isKnown ? OpFoldResult(rewriter.getIndexAttr(staticStrides[dimension])) : step;
+        Value size = getValueOrCreateConstantIndexOp(rewriter, location, sizes[dimension]);
+        step = arith::MulIOp::create(rewriter, location, step, size);
+      }
+    }
+    OpFoldResult offset = source.getOffset();
+    if (!ShapedType::isDynamic(staticOffset))
+      offset = rewriter.getIndexAttr(staticOffset);
+    rewriter.replaceOpWithNewOp<memref::ReinterpretCastOp>(expand, type, source.getBaseBuffer(), offset, sizes,
+                                                           strides);
   }
 
   /// A reference is one block, and loops allocate nothing: what it allocates can be freed at its end.

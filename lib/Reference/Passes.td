@@ -44,9 +44,10 @@ def ReferenceKernelsToFunctions : Pass<"reference-kernels-to-functions", "::mlir
 def ReferenceBufferize : Pass<"reference-bufferize"> {
   let summary = "Tensors of references become memory";
   let description = [{
-    One-shot bufferization with copies as loops. What a function allocates is freed at its end.
+    One-shot bufferization with copies as loops. What a function allocates is freed at its end. A view with several sizes
+    of a call in the place of one is written with its strides.
   }];
-  let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::linalg::LinalgDialect",
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::bufferization::BufferizationDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::memref::MemRefDialect"];
 }
 

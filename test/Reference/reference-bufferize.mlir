@@ -37,3 +37,19 @@ func.func @double(%in: memref<?xf32>, %out: memref<?xf32>) {
   bufferization.materialize_in_destination %copy in restrict writable %out : (tensor<?xf32>, memref<?xf32>) -> ()
   return
 }
+
+// Two sizes of a call in the place of one.
+// CHECK-LABEL: func.func @rows_and_columns
+// CHECK: %[[BASE:.*]], %{{.*}}, %{{.*}}:3, %[[STRIDES:.*]]:3 = memref.extract_strided_metadata %arg0
+// CHECK: %[[ROW:.*]] = arith.muli %[[STRIDES]]#1, %arg3
+// CHECK: memref.reinterpret_cast %[[BASE]] to offset: [0], sizes: [%{{.*}}, %arg2, %arg3, 4], strides: [%[[STRIDES]]#0, %[[ROW]], 4, 1]
+// CHECK-NOT: memref.expand_shape
+// LOOPS-LABEL: func.func @rows_and_columns
+func.func @rows_and_columns(%in: memref<?x?x4xf32>, %out: memref<?x?x?x4xf32>, %h: index, %w: index) {
+  %x = bufferization.to_tensor %in restrict : memref<?x?x4xf32> to tensor<?x?x4xf32>
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x?x4xf32>
+  %e = tensor.expand_shape %x [[0], [1, 2], [3]] output_shape [%n, %h, %w, 4] : tensor<?x?x4xf32> into tensor<?x?x?x4xf32>
+  bufferization.materialize_in_destination %e in restrict writable %out : (tensor<?x?x?x4xf32>, memref<?x?x?x4xf32>) -> ()
+  return
+}
