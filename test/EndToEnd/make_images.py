@@ -138,6 +138,14 @@ def main() -> None:
     small |= {"layer_type": "x", "groups_width": 5, "hidden_sizes": [15, 20], "downsample_in_first_stage": False}
     write("regnet-x", t.RegNetForImageClassification(t.RegNetConfig(**small, **labels)), 14, (24, 24))
 
+    small = {"num_encoder_blocks": 2, "hidden_sizes": [12, 16], "depths": [1, 2], "patch_sizes": [7, 3]}
+    small |= {"strides": [4, 2], "num_attention_heads": [1, 2], "mlp_ratios": [2, 3], "sr_ratios": [3, 1]}
+    small |= {"decoder_hidden_size": 20, **labels}
+    write("segformer", t.SegformerForSemanticSegmentation(t.SegformerConfig(**small)), 15, (45, 64))
+    small |= {"sr_ratios": [2, 2], "hidden_act": "relu", "num_channels": 1}
+    write("segformer-classifier", t.SegformerForImageClassification(t.SegformerConfig(**small)), 16, (33, 40))
+    write("segformer-model", t.SegformerModel(t.SegformerConfig(**small)), 17, (32, 32))
+
     small = {"hidden_sizes": [8, 12, 8], "neck_hidden_sizes": [4, 4, 8, 8, 8, 12, 16], "num_attention_heads": 2}
     small |= {"image_size": 32, "expand_ratio": 1.5, **labels}
     write("mobilevit", t.MobileViTForImageClassification(t.MobileViTConfig(**small)), 18, (32, 32))

@@ -32,6 +32,7 @@ TOLERANCE = 2e-5
         "mobilevit",
         "regnet-y",
         "resnet-bottleneck",
+        "segformer",
     ),
 )
 def test_model(tools, scratch, name):

@@ -309,7 +309,7 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
   GraphBuilder graph(*module, *weights, dataType, activationType, errors);
   graph.setQuantized(quantized.get());
   bool withLabels = modelClass.head == Head::SequenceClassification || modelClass.head == Head::TokenClassification ||
-                    modelClass.head == Head::ImageClassification;
+                    modelClass.head == Head::ImageClassification || modelClass.head == Head::SemanticSegmentation;
   architecture->build(graph, modelClass, base,
                       [&](OpBuilder &builder) { return metadata(builder, withLabels, /*withPipeline=*/false); });
   if (pipeline && !errors.any())

@@ -35,6 +35,7 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
       {"regnet", makeRegNet},
       {"resnet", makeResNet},
       {"roberta", makeRoberta},
+      {"segformer", makeSegformer},
       {"vit", makeViT},
       {"xlm-roberta", makeXlmRoberta},
   };

@@ -20,6 +20,7 @@ enum class Head {
   TokenClassification,
   MaskedLanguageModel,
   ImageClassification,
+  SemanticSegmentation,
   CausalLanguageModel
 };
 

@@ -34,6 +34,7 @@ std::unique_ptr<Architecture> makeQwen3Moe(const Config &config, const ImportOpt
 std::unique_ptr<Architecture> makeRegNet(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeResNet(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeRoberta(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeSegformer(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeViT(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeXlmRoberta(const Config &config, const ImportOptions &options);
 
