@@ -154,6 +154,19 @@ def test_convolutions_on_gpus(tools, tmp_path, architecture: str) -> None:
     check_all(tools, tmp_path, ON_GPUS, f"emulated:{architecture}")
 
 
+@pytest.mark.parametrize("architecture", ["sm_90a", "gfx942"])
+def test_matrix_instructions(tools, tmp_path, architecture: str) -> None:
+    """Windows are rounded to f16 where they are multiplied, by warpgroups on Hopper."""
+    conv = Conv((12, 9), (3, 3), channels=(16, 70), strides=(1, 2), **PADS)
+    program = Program(conv, residual=True)
+    weights = {name: np.float32(np.float16(value)) for name, value in program.weights("main").items()}
+    text = program.function("main").replace("window =", "precision = f16, window =")
+    module = build(tools, tmp_path, text, weights, f"emulated:{architecture}")
+    x, r = np.float32(np.float16(normal(2, *conv.size, 16))), normal(2, *conv.result, 70)
+    expected = np.maximum(conv.compute(x, weights["main.w"], weights["main.b"]) + r, 0)
+    close(module.main(x, r), expected, 2.0**-24 * 160 * conv.compute(np.abs(x), np.abs(weights["main.w"])).max())
+
+
 def test_random_convolutions(tools, tmp_path, monkeypatch) -> None:
     def some(choices: list[int], count: int = 1) -> tuple[int, ...]:
         return tuple(int(each) for each in RNG.choice(choices, count))

@@ -57,6 +57,7 @@ BY_MATRICES = ("matrix instructions", "global loads of 16 bytes")
 NEEDED = {
     "linear_f32": ("shared loads of 16 bytes",),
     "linear_f32_epilogue": ("shared loads of 16 bytes",),
+    "conv_f16": BY_MATRICES,
     "linear_f16": BY_MATRICES,
     "linear_bf16": BY_MATRICES,
     "linear_int4": BY_MATRICES,

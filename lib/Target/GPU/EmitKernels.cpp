@@ -13,6 +13,7 @@
 #include "lib/Target/GPU/MatrixInstructions.h"
 #include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
+#include "lib/Target/GPU/WindowReads.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
@@ -38,7 +39,7 @@ static Operation *findRowwise(ValueRange values, Operation *computed = nullptr) 
 }
 
 /// Returns true if all results have the rows of a linear's result, whose weight has a known shape.
-static bool hasRowsOfLinear(rt::KernelOp kernel, nn::LinearOp linear) {
+static bool hasRowsOf(ContractionOpInterface product, rt::KernelOp kernel) {
   SymbolicSizes sizes(kernel);
   auto rowsOf = [&](Value value) {
     AffineExpr product = getAffineConstantExpr(1, kernel.getContext());
@@ -46,12 +47,12 @@ static bool hasRowsOfLinear(rt::KernelOp kernel, nn::LinearOp linear) {
       product = product * size;
     return product;
   };
-  if (!cast<RankedTensorType>(linear.getWeight().getType()).hasStaticShape())
+  if (!cast<RankedTensorType>(product.getRight().getType()).hasStaticShape())
     return false;
   return llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(), [&](Value result) {
     ArrayRef<AffineExpr> extents = sizes.of(result);
-    return !extents.empty() && extents.back() == sizes.of(linear.getResult()).back() &&
-           rowsOf(result) == rowsOf(linear.getResult());
+    return !extents.empty() && extents.back() == sizes.of(product->getResult(0)).back() &&
+           rowsOf(result) == rowsOf(product->getResult(0));
   });
 }
 
@@ -93,9 +94,15 @@ static std::string whyLoops(rt::KernelOp kernel, nn::LinearOp linear, const Arch
     rowwise = findRowwise(linear->getOperands());
   if (rowwise)
     return ("'" + rowwise->getName().getStringRef() + "' is in the same kernel, whose blocks see parts of rows").str();
-  if (!hasRowsOfLinear(kernel, linear))
+  if (!hasRowsOf(linear, kernel))
     return "a result of its kernel has other rows than it";
   return "";
+}
+
+static std::string whyLoops(rt::KernelOp kernel, nn::ConvOp conv) {
+  if (!WindowReads::arePossible(conv))
+    return "its channels are in groups, or it is transposed";
+  return hasRowsOf(conv, kernel) ? "" : "a result of its kernel has other rows than it";
 }
 
 namespace {
@@ -135,6 +142,8 @@ static std::string whyLoops(rt::KernelOp kernel, const Architecture &architectur
                : "";
   if (auto linear = dyn_cast<nn::LinearOp>(op))
     return whyLoops(kernel, linear, architecture);
+  if (auto conv = dyn_cast<nn::ConvOp>(op))
+    return whyLoops(kernel, conv);
   if (auto experts = dyn_cast<nn::ExpertsOp>(op); experts && experts.getIntermediateFormat())
     return "rows between its matrices are quantized, and kernels of experts multiply floats "
            "(--quantize-activations=16 leaves them as they are)";
@@ -193,6 +202,21 @@ static std::vector<Emitter> emittersOf(rt::KernelOp kernel, nn::LinearOp linear,
   return emitters;
 }
 
+/// Returns emitters of a convolution, for the numbers of positions that it may have.
+static std::vector<Emitter> emittersOf(rt::KernelOp kernel, nn::ConvOp conv, const Architecture &architecture) {
+  std::vector<Emitter> emitters;
+  const MatrixInstruction &instruction =
+      matrixInstruction(architecture, conv.getPrecision().value_or(Float32Type::get(kernel.getContext())));
+  RowRange tiled;
+  if (instruction.family == MatrixFamily::Wgmma) {
+    const MatrixInstruction *ofWarp = findWarpInstruction(architecture, instruction.element);
+    emitters.push_back(makeMatrixLinearKernel(kernel, conv, architecture, *ofWarp, {0, leastTileRows}, nullptr));
+    tiled.above = leastTileRows;
+  }
+  emitters.push_back(makeMatrixLinearKernel(kernel, conv, architecture, instruction, tiled, nullptr));
+  return emitters;
+}
+
 /// Returns the emitters of a kernel's functions, in the order of their launches; none if it runs as plain loops.
 static std::vector<Emitter> emittersOf(rt::KernelOp kernel, const Architecture &architecture) {
   std::vector<Emitter> emitters;
@@ -201,6 +225,8 @@ static std::vector<Emitter> emittersOf(rt::KernelOp kernel, const Architecture &
   Operation *root = rootOf(kernel);
   if (auto linear = dyn_cast_if_present<nn::LinearOp>(root))
     return emittersOf(kernel, linear, architecture);
+  if (auto conv = dyn_cast_if_present<nn::ConvOp>(root))
+    return emittersOf(kernel, conv, architecture);
   emitters.push_back(root ? findRoot(root)->make(kernel, root, architecture) : makeRowsKernel(kernel, architecture));
   return emitters;
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/GpuTarget.h"
+#include "lib/Target/GPU/WindowReads.h"
 
 #include "dialects/Rt/BlockPanels.h"
 #include "lib/Formats/GpuObject.h"
@@ -159,6 +160,11 @@ Expected<target::FittedModel> GpuTarget::model(StringRef variant) const {
 
 bool GpuTarget::storesQuantized(BlockFormatAttrInterface format, int64_t elements) const {
   return BlockPanels::of(format, elements).has_value();
+}
+
+bool GpuTarget::hasKernel(mlir::Operation *op) const {
+  auto conv = mlir::dyn_cast<nn::ConvOp>(op);
+  return conv ? WindowReads::arePossible(conv) : Target::hasKernel(op);
 }
 
 bool GpuTarget::multipliesIn(mlir::Type precision) const {

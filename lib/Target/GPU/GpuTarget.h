@@ -29,6 +29,7 @@ public:
   llvm::Expected<target::FittedModel> model(llvm::StringRef variant) const override;
   llvm::Expected<std::vector<target::KernelFunction>> listFunctions(llvm::ArrayRef<char> code) const override;
 
+  bool hasKernel(mlir::Operation *op) const override;
   /// A block computes a tile of a matmul's columns: none has whole rows.
   bool holdsNorm(const target::KernelCandidate &, std::string &whyNot) const override {
     whyNot = "a block of a GPU computes some of the columns of a matmul";

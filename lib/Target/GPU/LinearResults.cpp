@@ -19,7 +19,7 @@ Indices LinearResults::indicesAt(Value tensor, Value row, Value last) {
 
 LogicalResult LinearResults::storeResults(Value row, Value column, int64_t width,
                                           function_ref<Value(Value column, int64_t width)> sums) {
-  tensors.bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t count) -> Element {
+  tensors.bound[root->getResult(0)] = [&](ArrayRef<Index> at, int64_t count) -> Element {
     Value sum = sums(at.back().base, count);
     if (scaled)
       sum = scaled(sum, row, at.back().base, count);
@@ -33,7 +33,7 @@ LogicalResult LinearResults::storeResults(Value row, Value column, int64_t width
     // Outputs may have other leading dimensions than each other.
     stored = tensors.storeOutputs(output, indicesAt(function.yielded(output), row, column), width);
   }
-  tensors.bound.erase(root.getResult());
+  tensors.bound.erase(root->getResult(0));
   return stored;
 }
 

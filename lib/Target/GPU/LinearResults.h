@@ -31,14 +31,14 @@ inline mlir::AffineExpr isAtMost(mlir::AffineExpr rows, int64_t most) {
 /// The results of a linear: its rows are those of all of them, however many dimensions these have.
 class LinearResults : public LoopEmitter {
 public:
-  LinearResults(FunctionEmitter &function, TensorEmitter &tensors, nn::LinearOp root)
+  LinearResults(FunctionEmitter &function, TensorEmitter &tensors, ContractionOpInterface root)
       : LoopEmitter(function), function(function), tensors(tensors), root(root) {}
 
-  int64_t features() { return cast<mlir::RankedTensorType>(root.getWeight().getType()).getDimSize(0); }
-  int64_t depth() { return cast<mlir::RankedTensorType>(root.getWeight().getType()).getDimSize(1); }
+  int64_t features() { return cast<mlir::RankedTensorType>(root.getRight().getType()).getDimSize(0); }
+  int64_t depth() { return cast<mlir::RankedTensorType>(root.getRight().getType()).getDimSize(1); }
 
   mlir::AffineExpr rowsOfLinear() {
-    return function.productExpression(mlir::ArrayRef(function.sizes.of(root.getResult())).drop_back());
+    return function.productExpression(mlir::ArrayRef(function.sizes.of(root->getResult(0))).drop_back());
   }
   mlir::Value rows() { return function.size(rowsOfLinear()); }
 
@@ -56,7 +56,7 @@ public:
 private:
   FunctionEmitter &function;
   TensorEmitter &tensors;
-  nn::LinearOp root;
+  ContractionOpInterface root;
 };
 
 } // namespace intarsia::gpu

@@ -7,6 +7,7 @@
 #include "lib/Target/GPU/KernelRoots.h"
 #include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
+#include "lib/Target/GPU/WindowReads.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -23,7 +24,7 @@ constexpr int64_t wordDepth = 4;
 /// the weight beside it, are multiplied without the scales that rows of E4M3 and of NVFP4 have, which their sums get.
 class MatrixLinearKernel final : public TiledLinear {
 public:
-  MatrixLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
+  MatrixLinearKernel(rt::KernelOp kernel, ContractionOpInterface root, const Architecture &architecture,
                      const MatrixInstruction &instruction, RowRange range, const QuantizedRows *input)
       : TiledLinear(kernel, root, "matrix linear", architecture, instruction, range, input) {
     linear.scaled = [this](Value sums, Value row, Value column, int64_t width) {
@@ -50,7 +51,7 @@ private:
   Value decodeFloats(ArrayRef<Value> words, Value scale, Value minimum);
   /// Returns the elements of a word as f32; those that are floats are elementFactor() times too small.
   Value decodeWord(Value bytes);
-  Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
+  Factor factorOf(Value matrix, Value rows, bool isRagged, std::function<Indices(Value row, Value k)> at);
 
   PanelEmitter weights{function};
   const BlockPanels panels = panelTiles.panels.value_or(BlockPanels{}); ///< of the weight, if it has some
@@ -61,7 +62,8 @@ private:
 
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture,
                                const MatrixInstruction &instruction, RowRange rows, const QuantizedRows *input) {
-  return std::make_unique<MatrixLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, rows, input);
+  return std::make_unique<MatrixLinearKernel>(kernel, cast<ContractionOpInterface>(root), architecture, instruction,
+                                              rows, input);
 }
 
 MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
@@ -101,7 +103,7 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
 }
 
 Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,
-                                    function_ref<Indices(Value row, Value k)> at) {
+                                    std::function<Indices(Value row, Value k)> at) {
   Factor factor;
   factor.rows = rows;
   factor.isRagged = isRagged;
@@ -120,9 +122,18 @@ Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,
 }
 
 Factor MatrixLinearKernel::inputFactor(Value rows) {
+  if (auto conv = dyn_cast<nn::ConvOp>(root.getOperation())) {
+    Factor factor;
+    factor.rows = rows;
+    factor.isRagged = true;
+    factor.elements = [windows = WindowReads(function, tensors, conv)](Value row, Value k, int64_t width) mutable {
+      return windows.elements(row, k, width);
+    };
+    return factor;
+  }
   if (!input)
-    return factorOf(root.getInput(), rows, /*isRagged=*/true,
-                    [&](Value row, Value k) { return linear.indicesAt(root.getInput(), row, k); });
+    return factorOf(root.getLeft(), rows, /*isRagged=*/true,
+                    [&](Value row, Value k) { return linear.indicesAt(root.getLeft(), row, k); });
   Factor factor = TiledLinear::inputFactor(rows);
   if (areE4M3() && !multipliesFloats8(instruction))
     factor.elements = [this, rowAt = std::exchange(factor.address, nullptr)](Value row, Value k,
@@ -164,7 +175,7 @@ Value MatrixLinearKernel::scaled(Value sums, Value row, Value column, int64_t wi
 Factor MatrixLinearKernel::weightFactor(const MatrixTiles &tiles, Value, Value, Value firstColumn) {
   // A tile's depth is a step of panels, but for elements of 32 bits.
   if (!panelTiles.panels || tiles.chunks * matrices.chunkElements() % BlockPanels::stepDepth != 0)
-    return factorOf(root.getWeight(), constant(linear.features()), linear.features() % tiles.columns != 0,
+    return factorOf(root.getRight(), constant(linear.features()), linear.features() % tiles.columns != 0,
                     [](Value row, Value k) { return Indices{{row}, {k, true}}; });
   auto storeUnits = [this, tiles](const Unit &unit, ArrayRef<Value> loaded, Value tile) {
     storeUnit(tiles, unit, loaded, tile);

@@ -43,8 +43,8 @@ SmallVector<PanelTiles::Unit> PanelTiles::unitsOfWeight(const MatrixTiles &tiles
   SmallVector<Unit> units = unitsOf(tiles, tiles.columns, firstColumn, constant(features()));
   for (Unit &unit : units) {
     Value index = div(unit.ofMatrix, constant(BlockPanels::rows));
-    unit.panel = memory.at(function.storage[root.getWeight()].pointer, mul(index, constant(panels->panelBytes())),
-                           b.getI8Type());
+    unit.panel =
+        memory.at(function.storage[root.getRight()].pointer, mul(index, constant(panels->panelBytes())), b.getI8Type());
     Type type = panels->block ? b.getF32Type() : nn::scaleType(panels->scale, b.getContext());
     if (panels->headBytes)
       unit.head = memory.load(unit.panel, rem(unit.ofMatrix, constant(BlockPanels::rows)), type, 1);
@@ -113,7 +113,7 @@ std::pair<Value, Value> PanelTiles::scalesOfUnit(const Unit &unit, ArrayRef<Valu
 }
 
 Value PanelTiles::scalesOfColumns(Value column, int64_t width) {
-  Value panel = memory.at(function.storage[root.getWeight()].pointer,
+  Value panel = memory.at(function.storage[root.getRight()].pointer,
                           mul(div(column, constant(BlockPanels::rows)), constant(panels->panelBytes())), b.getI8Type());
   return memory.load(panel, rem(column, constant(BlockPanels::rows)), b.getF32Type(), width);
 }

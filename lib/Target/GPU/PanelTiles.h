@@ -15,8 +15,8 @@ namespace intarsia::gpu {
 /// its lines, and scales, are loaded as they are stored some tiles before they are needed, and decoded then.
 class PanelTiles : public LoopEmitter {
 public:
-  PanelTiles(FunctionEmitter &function, MatrixEmitter &matrices, nn::LinearOp root)
-      : LoopEmitter(function), panels(PanelEmitter(function).panelsOf(root.getWeight())), function(function),
+  PanelTiles(FunctionEmitter &function, MatrixEmitter &matrices, ContractionOpInterface root)
+      : LoopEmitter(function), panels(PanelEmitter(function).panelsOf(root.getRight())), function(function),
         memory(function), matrices(matrices), weights(function), root(root) {}
 
   /// What a thread copies of each tile: a step of 32 elements of a row.
@@ -56,7 +56,7 @@ public:
   const std::optional<BlockPanels> panels; ///< nothing if the weight is stored as it is multiplied
 
 private:
-  int64_t features() { return llvm::cast<mlir::RankedTensorType>(root.getWeight().getType()).getDimSize(0); }
+  int64_t features() { return llvm::cast<mlir::RankedTensorType>(root.getRight().getType()).getDimSize(0); }
   /// Appends what is stored of a unit of the tile at `k`: lines, then scales of its blocks.
   void loadUnit(const Unit &unit, mlir::Value k, llvm::SmallVectorImpl<mlir::Value> &loaded);
 
@@ -64,7 +64,7 @@ private:
   MemoryEmitter memory;
   MatrixEmitter &matrices;
   PanelEmitter weights;
-  nn::LinearOp root;
+  ContractionOpInterface root;
 };
 
 } // namespace intarsia::gpu

@@ -97,7 +97,7 @@ GpuKernelShape TiledLinear::shapeOf(int64_t rows) {
   shape.columns = double(linear.features());
   shape.depth = double(linear.depth());
   shape.inputBytes = 16.0 / double(matrices.chunkElements());
-  shape.weightBytes = double(getElementTypeOrSelf(root.getWeight()).getIntOrFloatBitWidth()) / 8;
+  shape.weightBytes = double(getElementTypeOrSelf(root.getRight()).getIntOrFloatBitWidth()) / 8;
   if (const std::optional<BlockPanels> &panels = panelTiles.panels)
     shape.weightBytes = double(panels->panelBytes()) / double(BlockPanels::rows * linear.depth());
   shape.outputBytes = 4;

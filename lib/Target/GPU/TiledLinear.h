@@ -31,7 +31,7 @@ inline constexpr int64_t leastDepthOfPart = 256;
 /// what derived classes say.
 class TiledLinear : public KernelEmitter {
 public:
-  TiledLinear(rt::KernelOp kernel, nn::LinearOp root, llvm::StringRef name, const Architecture &architecture,
+  TiledLinear(rt::KernelOp kernel, ContractionOpInterface root, llvm::StringRef name, const Architecture &architecture,
               const MatrixInstruction &instruction, RowRange rowRange, const QuantizedRows *input = nullptr)
       : KernelEmitter(kernel, architecture), root(root), name(name), instruction(instruction),
         input(input ? std::optional(*input) : std::nullopt), rowRange(rowRange) {}
@@ -123,7 +123,7 @@ protected:
   /// Returns where parts of sums are in scratch.
   mlir::Value partials() { return function.kernelScratch(scratchBegin()); }
 
-  nn::LinearOp root;
+  ContractionOpInterface root;
   llvm::StringRef name;    ///< in the kernel's shape
   int64_t bytesBeside = 0; ///< of shared memory that a block takes beside its stages
   const MatrixInstruction &instruction;
