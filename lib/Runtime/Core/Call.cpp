@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace intarsia::runtime {
 
@@ -67,16 +68,36 @@ static Status checkShape(const FunctionInfo &function, size_t index, const Tenso
   return Status::success();
 }
 
+/// True if a value lies outside of [low, last]. A loop without an exit is vectorized, if there are instructions for
+/// what it computes.
+template <typename T> static bool anyOutside(const T *values, int64_t count, int64_t low, int64_t last) {
+  if (sizeof(T) == 8 && low >= 0) {
+    // x86-64 has instructions that compare 64 bits only from SSE4.2 on. The sign is set of a value below 0, and for
+    // others of a difference that is below 0.
+    uint64_t signs = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      auto value = uint64_t(values[i]);
+      signs |= value | (value - uint64_t(low)) | (uint64_t(last) - value);
+    }
+    return int64_t(signs) < 0;
+  }
+  using Limits = std::numeric_limits<T>;
+  T least = T(std::max<int64_t>(low, Limits::min())), most = T(std::min<int64_t>(last, Limits::max()));
+  bool outside = false;
+  for (int64_t i = 0; i < count; ++i)
+    outside |= (values[i] < least) | (values[i] > most);
+  return outside;
+}
+
 template <typename T> static int64_t firstOutside(const void *data, int64_t count, int64_t low, int64_t high) {
   const T *values = static_cast<const T *>(data);
-  // Checks block by block: a loop without an exit is vectorized, and the block is still in cache for the search.
+  if (low >= high || low > std::numeric_limits<T>::max() || high <= std::numeric_limits<T>::min())
+    return count == 0 ? -1 : 0;
+  // Checks block by block: the block is still in cache for the search.
   constexpr int64_t block = 1024;
   for (int64_t begin = 0; begin < count; begin += block) {
     int64_t end = begin + block < count ? begin + block : count;
-    bool outside = false;
-    for (int64_t i = begin; i < end; ++i)
-      outside |= (int64_t(values[i]) < low) | (int64_t(values[i]) >= high);
-    if (outside)
+    if (anyOutside(values + begin, end - begin, low, high - 1))
       for (int64_t i = begin; i < end; ++i)
         if (int64_t(values[i]) < low || int64_t(values[i]) >= high)
           return i;

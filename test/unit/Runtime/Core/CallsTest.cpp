@@ -10,6 +10,7 @@
 #include "lib/Runtime/Core/Call.h"
 #include "lib/Support/Json.h"
 
+#include <limits>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -34,6 +35,38 @@ TEST_F(Calls, CallsAtAnySize) {
       EXPECT_EQ(itx_tensor_shape(output.get())[1], sequence);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(itx_tensor_data(output.get())) % 64, 0u);
     }
+}
+
+/// Finds the first value outside of [low, high) one by one.
+template <typename T> static int64_t firstOneOutside(const std::vector<T> &values, int64_t low, int64_t high) {
+  for (size_t i = 0; i != values.size(); ++i)
+    if (int64_t(values[i]) < low || int64_t(values[i]) >= high)
+      return int64_t(i);
+  return -1;
+}
+
+template <typename T> static void testRangesOf(itx_dtype dtype) {
+  constexpr int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  const std::vector<int64_t> limits{least, -129, -128, -1, 0, 1, 2, 127, 128, 255, 256, most - 1, most};
+  for (int64_t low : limits)
+    for (int64_t high : limits)
+      for (int64_t value : limits) {
+        // The value in question is not the first one of its block.
+        std::vector<T> values(1500, T(std::max<int64_t>(low, 0)));
+        values[1200] = T(value);
+        int64_t found = 0, index = runtime::findOutside(dtype, values.data(), int64_t(values.size()), low, high, found);
+        ASSERT_EQ(index, firstOneOutside(values, low, high)) << low << " " << high << " " << value;
+        if (index >= 0)
+          ASSERT_EQ(found, int64_t(values[index]));
+      }
+}
+
+TEST(Ranges, OfAllIntegers) {
+  testRangesOf<int64_t>(ITX_I64);
+  testRangesOf<int32_t>(ITX_I32);
+  testRangesOf<int16_t>(ITX_I16);
+  testRangesOf<int8_t>(ITX_I8);
+  testRangesOf<uint8_t>(ITX_U8);
 }
 
 TEST_F(Calls, SizesThatTheModuleChecks) {
