@@ -110,7 +110,7 @@ static bool differsByLane(linalg::LinalgOp op, Value value, ArrayRef<Index> iter
 }
 
 /// Emits elements of a tensor at indices of the body: neighbours where only the last index runs along the lanes, and is
-/// theirs; else lane by lane.
+/// theirs; else each lane at its own address.
 Element LinalgEmitter::emitExtract(linalg::LinalgOp op, tensor::ExtractOp extract, BodyValues &values,
                                    ArrayRef<Index> iteration, int64_t width) {
   // Loops and sizes are checked once a call (SizeConstraints.cpp), what comes from data here.
@@ -139,6 +139,8 @@ Element LinalgEmitter::emitExtract(linalg::LinalgOp op, tensor::ExtractOp extrac
       return tensors.evaluateInside(extract.getTensor(), at, isComputed, width);
     }
   }
+  if (std::optional<Value> gathered = tensors.gatherInside(extract.getTensor(), *indices, isComputed, width))
+    return *gathered;
   SmallVector<Value> lanes;
   for (int64_t lane = 0; lane < width; ++lane) {
     Element element = tensors.evaluateInside(extract.getTensor(), scalarAt(lane), isComputed, 1);
@@ -260,34 +262,56 @@ Element LinalgEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, 
   return tensors.evaluate(operand.get(), indices, lanes);
 }
 
-Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<Index> at, int64_t width) {
-  unsigned result = cast<OpResult>(tensor).getResultNumber();
-  OpOperand *init = op.getDpsInitOperand(result);
-  AffineMap outputMap = op.getMatchingIndexingMap(init);
-  if (!outputMap.isProjectedPermutation())
-    return body.refuse(op, "its result is written through a map that is no permutation");
-  Indices iteration(op.getNumLoops(), Index{constant(0)});
-  for (auto [d, expression] : llvm::enumerate(outputMap.getResults()))
-    iteration[cast<AffineDimExpr>(expression).getPosition()] = at[d];
-
-  // Sizes of the loops that are summed over.
+static SmallVector<unsigned> reducedLoops(linalg::LinalgOp op) {
   SmallVector<unsigned> reductions;
   for (auto [d, type] : llvm::enumerate(op.getIteratorTypesArray()))
     if (type == utils::IteratorType::reduction)
       reductions.push_back(d);
-  if (reductions.empty()) {
-    Elements results = evaluateBody(op, iteration, {}, width);
-    return failed(results) ? Element(failure()) : (*results)[result];
-  }
+  return reductions;
+}
+
+/// Returns the loops' indices where a result is written at `at`; 0 for those that are reduced.
+FailureOr<Indices> LinalgEmitter::iterationOf(linalg::LinalgOp op, unsigned result, ArrayRef<Index> at) {
+  AffineMap written = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
+  if (!written.isProjectedPermutation())
+    return body.refuse(op, "its result is written through a map that is no permutation");
+  Indices iteration(op.getNumLoops(), Index{constant(0)});
+  for (auto [d, expression] : llvm::enumerate(written.getResults()))
+    iteration[cast<AffineDimExpr>(expression).getPosition()] = at[d];
+  return iteration;
+}
+
+/// Returns what the reductions of an op begin with, for all its results.
+LinalgEmitter::Elements LinalgEmitter::startsOf(linalg::LinalgOp op, unsigned result, ArrayRef<Index> iteration,
+                                                int64_t width) {
+  AffineMap written = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
   SmallVector<Value> starts;
   for (OpOperand &other : op.getDpsInitsMutable()) {
-    if (op.getMatchingIndexingMap(&other) != outputMap)
+    if (op.getMatchingIndexingMap(&other) != written)
       return body.refuse(op, "a reduction whose results have dimensions in different orders");
     Element start = evaluateOperand(op, other, iteration, width);
     if (failed(start))
       return failure();
     starts.push_back(*start);
   }
+  return starts;
+}
+
+Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRef<Index> at, int64_t width) {
+  unsigned result = cast<OpResult>(tensor).getResultNumber();
+  FailureOr<Indices> loops = iterationOf(op, result, at);
+  if (failed(loops))
+    return failure();
+  Indices &iteration = *loops;
+  SmallVector<unsigned> reductions = reducedLoops(op);
+  if (reductions.empty()) {
+    Elements results = evaluateBody(op, iteration, {}, width);
+    return failed(results) ? Element(failure()) : (*results)[result];
+  }
+  Elements initial = startsOf(op, result, iteration, width);
+  if (failed(initial))
+    return failure();
+  SmallVector<Value> &starts = *initial;
   Elements results = failure();
   std::optional<unsigned> inner = width == 1 ? neighbouringReduction(op) : std::nullopt;
   std::optional<SmallVector<Reduction>> combined = reductionsOf(op);
@@ -459,6 +483,52 @@ LinalgEmitter::Elements LinalgEmitter::reduceInLoops(linalg::LinalgOp op, ValueR
     Indices inner(loops);
     inner[reductions.front()] = {iv};
     return reduceInLoops(op, carried, inner, reductions.drop_front(), width);
+  });
+}
+
+LogicalResult LinalgEmitter::reduceTogether(linalg::LinalgOp op, unsigned result, ArrayRef<Place> places) {
+  SmallVector<Place> iterations;
+  SmallVector<Value> starts;
+  for (const Place &place : places) {
+    FailureOr<Indices> iteration = iterationOf(op, result, place.at);
+    Elements start = failed(iteration) ? Elements(failure()) : startsOf(op, result, *iteration, place.width);
+    if (failed(start))
+      return failure();
+    iterations.push_back({*iteration, place.width});
+    llvm::append_range(starts, *start);
+  }
+  Elements results = reduceTogether(op, starts, iterations, reducedLoops(op));
+  if (failed(results))
+    return failure();
+  ArrayRef<Value> left(*results);
+  for (const Place &place : places) {
+    for (auto [value, element] : llvm::zip_equal(op->getResults(), left.take_front(op->getNumResults())))
+      tensors.remember(value, place.at, place.width, element);
+    left = left.drop_front(op->getNumResults());
+  }
+  return success();
+}
+
+LinalgEmitter::Elements LinalgEmitter::reduceTogether(linalg::LinalgOp op, ValueRange running,
+                                                      ArrayRef<Place> iterations, ArrayRef<unsigned> reductions) {
+  if (reductions.empty()) {
+    SmallVector<Value> results;
+    for (const Place &place : iterations) {
+      Elements elements = evaluateBody(op, place.at, running.slice(results.size(), op->getNumResults()), place.width);
+      if (failed(elements))
+        return failure();
+      llvm::append_range(results, *elements);
+    }
+    return results;
+  }
+  FailureOr<AffineExpr> extent = sizeOfLoop(op, reductions.front());
+  if (failed(extent))
+    return failure();
+  return forLoop(constant(0), body.size(*extent), constant(1), running, [&](Value iv, ValueRange carried) -> Elements {
+    SmallVector<Place> inner(iterations);
+    for (Place &place : inner)
+      place.at[reductions.front()] = {iv};
+    return reduceTogether(op, carried, inner, reductions.drop_front());
   });
 }
 

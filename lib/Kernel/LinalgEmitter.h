@@ -22,6 +22,12 @@ struct Index {
 };
 using Indices = llvm::SmallVector<Index>;
 
+/// Neighbouring elements of a tensor.
+struct Place {
+  Indices at;
+  int64_t width;
+};
+
 /// Returns indices of single elements, and behind them those of neighbours from `last` on, if it is not null.
 inline Indices indicesOf(mlir::ValueRange single, mlir::Value last = nullptr) {
   Indices at;
@@ -41,6 +47,9 @@ public:
       : LoopEmitter(body), body(body), tensors(tensors), arithmetic(body) {}
 
   Element evaluateLinalg(mlir::linalg::LinalgOp op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  /// Emits the elements that a reduction has at several places, in one loop, and remembers them: what the places share
+  /// is read once in an iteration, and their sums do not wait for each other.
+  mlir::LogicalResult reduceTogether(mlir::linalg::LinalgOp op, unsigned result, llvm::ArrayRef<Place> places);
 
 private:
   /// Values of a body, or from outside of it, and what they were emitted as.
@@ -64,6 +73,10 @@ private:
                             llvm::ArrayRef<Reduction> reductions);
   Elements findAlongLanes(mlir::linalg::LinalgOp op, mlir::ValueRange start, llvm::ArrayRef<Index> loops, unsigned loop,
                           const PositionSearch &search);
+  mlir::FailureOr<Indices> iterationOf(mlir::linalg::LinalgOp op, unsigned result, llvm::ArrayRef<Index> at);
+  Elements startsOf(mlir::linalg::LinalgOp op, unsigned result, llvm::ArrayRef<Index> iteration, int64_t width);
+  Elements reduceTogether(mlir::linalg::LinalgOp op, mlir::ValueRange running, llvm::ArrayRef<Place> iterations,
+                          llvm::ArrayRef<unsigned> reductions);
   Elements reduceInLoops(mlir::linalg::LinalgOp op, mlir::ValueRange running, llvm::ArrayRef<Index> loops,
                          llvm::ArrayRef<unsigned> reductions, int64_t width);
 

@@ -8,7 +8,9 @@
 #include "lib/Kernel/Reductions.h"
 
 #include "intarsia/Analysis/LoopSizes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -119,6 +121,15 @@ bool areOneDimension(const Reads &reads, unsigned dim, ArrayRef<AffineExpr> exte
     }
     return true;
   });
+}
+
+bool takesLong(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        bool isLong = isa<math::MathDialect>(inner->getDialect()) || isa<arith::DivFOp>(inner);
+        return isLong ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 } // namespace intarsia::kernel

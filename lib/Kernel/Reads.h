@@ -39,6 +39,9 @@ Reads readsOf(mlir::Value result, const SymbolicSizes &sizes);
 bool areOneDimension(const Reads &reads, unsigned dim, llvm::ArrayRef<mlir::AffineExpr> extents,
                      const SymbolicSizes &sizes);
 
+/// True if an op computes what takes longer than reading it from memory.
+bool takesLong(mlir::Operation *op);
+
 } // namespace intarsia::kernel
 
 #endif

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/RowEmitter.h"
+#include "lib/Kernel/Reads.h"
 #include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -263,12 +264,7 @@ bool RowEmitter::isReadTwice(Operation *op, const RowScope &row) {
   });
   if (!isReduced || value.hasOneUse())
     return false;
-  return op
-      ->walk([](Operation *inner) {
-        bool isLong = isa<math::MathDialect>(inner->getDialect()) || isa<arith::DivFOp>(inner);
-        return isLong ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return takesLong(op);
 }
 
 /// Computes a row into scratch.

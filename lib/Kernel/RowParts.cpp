@@ -56,6 +56,73 @@ static std::optional<unsigned> columnsOfInputs(KernelBody &body, const Reads &re
   return across;
 }
 
+/// True if reductions read tensors, or what is computed from those in little time: it is computed again for each tile.
+static bool reducesWhatIsRead(Value result) {
+  auto isReduction = [](Operation *op) {
+    auto nest = dyn_cast<linalg::LinalgOp>(op);
+    return nest && nest.getNumReductionLoops() != 0;
+  };
+  auto addDefinitions = [](Operation *op, llvm::SetVector<Operation *> &to) {
+    for (Value operand : op->getOperands())
+      if (Operation *definition = operand.getDefiningOp())
+        to.insert(definition);
+  };
+  llvm::SetVector<Operation *> all, reduced;
+  all.insert(result.getDefiningOp());
+  for (unsigned i = 0; i < all.size(); ++i)
+    addDefinitions(all[i], all);
+  for (Operation *op : all) {
+    if (!isReduction(op))
+      continue;
+    if (takesLong(op))
+      return false;
+    addDefinitions(op, reduced);
+  }
+  for (unsigned i = 0; i < reduced.size(); ++i) {
+    if (isReduction(reduced[i]) || takesLong(reduced[i]))
+      return false;
+    addDefinitions(reduced[i], reduced);
+  }
+  return true;
+}
+
+/// Cuts results into tiles, where an input whose elements are neighbours along rows is the same for several rows.
+static bool chooseTiles(KernelBody &body, const WalkLimits &limits, const Reads &reads, RowPart &part) {
+  Value result = body.yielded(part.outputs.front());
+  Type element = MemoryEmitter::computeType(cast<RankedTensorType>(result.getType()).getElementType());
+  int64_t bits = std::max<int64_t>(element.getIntOrFloatBitWidth(), 32);
+  int64_t columns = std::max(limits.tileColumns * 32 / bits, limits.lanes);
+  auto length = dyn_cast<AffineConstantExpr>(body.productExpression(part.merged));
+  if (limits.tileRows == 0 || part.outputs.size() != 1 || (length && length.getValue() < limits.lanes) ||
+      reads.isOrdered || reads.hasSearch || reads.dependsOnIndex || !reducesWhatIsRead(result))
+    return false;
+  for (unsigned d = part.leading.size(); d-- != 0;) {
+    auto size = dyn_cast<AffineConstantExpr>(part.leading[d]);
+    if (size && size.getValue() < limits.tileRows)
+      continue;
+    bool isShared = llvm::any_of(reads.reads, [&](const Read &read) {
+      return !read.at.empty() && read.at.back().isFunctionOfDim(reads.rank - 1) &&
+             llvm::any_of(read.at, [&](AffineExpr at) { return reads.isReduced(at); }) &&
+             llvm::none_of(read.at, [&](AffineExpr at) { return at.isFunctionOfDim(d); });
+    });
+    if (!isShared)
+      continue;
+    // Few tiles would leave threads without work.
+    Sizes tiles(part.leading);
+    tiles[d] = tiles[d].ceilDiv(limits.tileRows);
+    tiles.push_back(body.productExpression(part.merged).ceilDiv(columns));
+    auto count = dyn_cast<AffineConstantExpr>(body.productExpression(tiles));
+    if (count && count.getValue() < limits.fewRows)
+      return false;
+    part.walk = Walk::Tiles;
+    part.across = d;
+    part.rows = limits.tileRows;
+    part.columns = columns;
+    return true;
+  }
+  return false;
+}
+
 static void chooseWalk(KernelBody &body, const WalkLimits &limits, RowPart &part) {
   MLIRContext *context = body.kernel.getContext();
   part.reduced = getAffineConstantExpr(1, context);
@@ -124,7 +191,10 @@ static void chooseWalk(KernelBody &body, const WalkLimits &limits, RowPart &part
   }
   auto rows = dyn_cast<AffineConstantExpr>(body.productExpression(part.leading));
   bool fits = length && length.getValue() <= limits.columns;
-  if (alongLast && isBesideEachOther && limits.reducedColumns != 0)
+  bool isReducedInColumns = alongLast && isBesideEachOther && limits.reducedColumns != 0;
+  if (isReducedInColumns && chooseTiles(body, limits, reads, part))
+    return;
+  if (isReducedInColumns)
     part.columns = limits.reducedColumns;
   else if (rows && rows.getValue() < limits.fewRows && !fits)
     part.columns = limits.columns;
@@ -164,6 +234,8 @@ static StringRef nameOf(Walk walk) {
     return "elements";
   case Walk::Blocks:
     return "blocks";
+  case Walk::Tiles:
+    return "tiles";
   }
   llvm_unreachable("all walks have names");
 }
@@ -175,6 +247,8 @@ Attribute describe(const RowPart &part, MLIRContext *context) {
   facts.set("results", b.getI64ArrayAttr(SmallVector<int64_t>(part.outputs.begin(), part.outputs.end())));
   if (part.columns != 0)
     facts.set("columns", b.getI64IntegerAttr(part.columns));
+  if (part.walk == Walk::Tiles)
+    facts.set("rows", b.getI64IntegerAttr(part.rows));
   return facts.getDictionary(context);
 }
 

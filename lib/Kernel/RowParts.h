@@ -18,15 +18,17 @@ enum class Walk {
   Columns,  ///< rows in pieces of neighbouring elements, which share nothing
   Elements, ///< one by one: the lanes run along what is reduced
   Blocks,   ///< squares of elements, whose inputs lie in columns
+  Tiles,    ///< pieces of several rows at a time, which share inputs that are reduced
 };
 
 /// What a device walks over well.
 struct WalkLimits {
-  int64_t lanes;   ///< of a row: vectors on CPUs, warps on GPUs
-  int64_t fewRows; ///< fewer are cut into columns
-  int64_t columns; ///< of a piece
-  int64_t
-      reducedColumns; ///< of a piece where outer dimensions are reduced, which any number of rows is cut to; 0: none
+  int64_t lanes;               ///< of a row: vectors on CPUs, warps on GPUs
+  int64_t fewRows;             ///< fewer are cut into columns
+  int64_t columns;             ///< of a piece
+  int64_t reducedColumns;      ///< of a piece where outer dimensions are reduced, of any number of rows; 0: none
+  int64_t tileRows = 0;        ///< of a tile; 0: none
+  int64_t tileColumns = 0;     ///< f32 elements of a row of a tile
   bool hasBlocks = false;      ///< swaps rows and columns
   bool findsPositions = false; ///< by lanes
   bool hasHalves = false;      ///< has vectors of fewer lanes for what is left of rows
@@ -40,7 +42,8 @@ struct RowPart {
   Sizes merged;             ///< dimensions at the end that are walked as one; none if the output is a scalar
   int64_t columns = 0;      ///< of a piece; 0 if it is a whole row
   mlir::AffineExpr reduced; ///< elements that an element is computed from
-  unsigned across = 0;      ///< of blocks: the dimension along which the inputs' elements are neighbours
+  unsigned across = 0;      ///< dimension: along which inputs of blocks are neighbours, which rows of a tile are of
+  int64_t rows = 1;         ///< of a tile
   Reads reads;              ///< of blocks
 };
 

@@ -54,7 +54,45 @@ Element TensorEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const ll
   Element element = evaluate(tensor, inside, width);
   if (failed(element))
     return failure();
-  Type type = getElementTypeOrSelf(element->getType());
+  return orOutside(isInside, *element, width);
+}
+
+std::optional<Value> TensorEmitter::gatherInside(Value tensor, ArrayRef<Value> at,
+                                                 const llvm::SmallBitVector &isComputed, int64_t width) {
+  auto source = body.storage.find(tensor);
+  if (!code->instructions.gathers || at.empty() || source == body.storage.end() || bound.count(tensor) ||
+      weights.panelsOf(tensor))
+    return std::nullopt;
+  const Storage &storage = source->second;
+  Type stored = MemoryEmitter::storedType(storage.elementType);
+  unsigned bits = stored.getIntOrFloatBitWidth();
+  if ((bits != 32 && bits != 64) || stored != memory.computeType(storage.elementType))
+    return std::nullopt;
+  Value offset, isInside;
+  for (auto [d, index] : llvm::enumerate(at)) {
+    Value step = index;
+    if (!matchPattern(storage.strides[d], m_One()))
+      step = arith::MulIOp::create(b, loc, index, splat(storage.strides[d], width));
+    offset = offset ? arith::AddIOp::create(b, loc, offset, step).getResult() : step;
+    if (!isComputed[d])
+      continue;
+    Value size = splat(body.sizeOf(tensor, unsigned(d)), width);
+    Value here = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, index, size);
+    isInside = isInside ? arith::AndIOp::create(b, loc, isInside, here).getResult() : here;
+  }
+  if (isInside)
+    offset = arith::SelectOp::create(b, loc, isInside, offset, splat(constant(0), width));
+  Type pointers = VectorType::get({width}, storage.pointer.getType());
+  Value addresses = LLVM::GEPOp::create(b, loc, pointers, stored, storage.pointer, ArrayRef<LLVM::GEPArg>{offset});
+  Value all = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(VectorType::get({width}, b.getI1Type()), true));
+  auto type = cast<VectorType>(vectorOf(stored, width));
+  Value elements = LLVM::masked_gather::create(b, loc, type, addresses, all, /*pass_thru=*/ValueRange(), bits / 8);
+  return isInside ? orOutside(isInside, elements, width) : elements;
+}
+
+/// Returns elements where a condition holds; NaN or the least integer where it does not.
+Value TensorEmitter::orOutside(Value isInside, Value elements, int64_t width) {
+  Type type = getElementTypeOrSelf(elements.getType());
   Value outside;
   if (isa<FloatType>(type))
     outside = floatConstant(std::numeric_limits<double>::quiet_NaN(), type, width);
@@ -62,7 +100,46 @@ Element TensorEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const ll
     outside = splat(arith::ConstantOp::create(
                         b, loc, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth()))),
                     width);
-  return arith::SelectOp::create(b, loc, isInside, *element, outside).getResult();
+  return arith::SelectOp::create(b, loc, isInside, elements, outside);
+}
+
+LogicalResult TensorEmitter::reduceTogether(Value tensor, ArrayRef<Place> places) {
+  Operation *op = tensor.getDefiningOp();
+  if (!op || bound.count(tensor) || body.storage.count(tensor) || llvm::any_of(places, [&](const Place &place) {
+        return place.width == 1 || !anyLane(place.at) || remembered(tensor, place.at, place.width);
+      }))
+    return success();
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return reduceTogether(cast.getSource(), places);
+  auto nest = dyn_cast<linalg::LinalgOp>(op);
+  if (!nest && OpTrait::hasElementwiseMappableTraits(op)) {
+    for (Value operand : op->getOperands())
+      if (isa<RankedTensorType>(operand.getType()) && failed(reduceTogether(operand, places)))
+        return failure();
+    return success();
+  }
+  if (!nest)
+    return success();
+  unsigned result = cast<OpResult>(tensor).getResultNumber();
+  if (nest.getNumReductionLoops() != 0)
+    return linalgOps.reduceTogether(nest, result, places);
+  // Only where indices stay what they are will an element be asked for at the place it is remembered for.
+  AffineMap written = nest.getMatchingIndexingMap(nest.getDpsInitOperand(result));
+  for (OpOperand *operand : nest.getDpsInputOperands()) {
+    AffineMap read = nest.getMatchingIndexingMap(operand);
+    if (!isa<RankedTensorType>(operand->get().getType()) || !written.isPermutation() || !read.isProjectedPermutation())
+      continue;
+    AffineMap fromResult = read.compose(inversePermutation(written));
+    SmallVector<Place> ofOperand;
+    for (const Place &place : places) {
+      ofOperand.push_back({{}, place.width});
+      for (AffineExpr expression : fromResult.getResults())
+        ofOperand.back().at.push_back(place.at[cast<AffineDimExpr>(expression).getPosition()]);
+    }
+    if (failed(reduceTogether(operand->get(), ofOperand)))
+      return failure();
+  }
+  return success();
 }
 
 Element TensorEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t width) {

@@ -35,6 +35,12 @@ public:
   /// integer.
   Element evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
                          int64_t width);
+  /// The same for lanes that lie anywhere, at vectors of indices; none unless one instruction reads them from memory.
+  std::optional<mlir::Value> gatherInside(mlir::Value tensor, llvm::ArrayRef<mlir::Value> at,
+                                          const llvm::SmallBitVector &isComputed, int64_t width);
+  /// Emits the reductions that a tensor's elements at several places are computed from, those of all places in one
+  /// loop. Their elements are remembered; evaluate() emits what is computed from them.
+  mlir::LogicalResult reduceTogether(mlir::Value tensor, llvm::ArrayRef<Place> places);
   /// Says what an element was emitted as, for those who ask here or further in.
   void remember(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width, mlir::Value element);
   /// Emits a condition that gives one of two elements.
@@ -63,6 +69,7 @@ private:
   static Code::MemoKey keyOf(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   /// Returns an element that was emitted here or around here; null if there is none.
   mlir::Value remembered(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::Value orOutside(mlir::Value isInside, mlir::Value elements, int64_t width);
   Element evaluateAnew(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   Element evaluateOp(mlir::Operation *op, mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
   Element evaluatePerLane(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);

@@ -17,6 +17,7 @@ struct VectorInstructions {
   bool convertsF16 = true;   ///< has instructions between f16 and f32
   bool convertsBf16 = false; ///< has instructions from f32 to bf16
   bool rounds = true;        ///< has instructions that round a float to an integer
+  bool gathers = false;      ///< has instructions that read each lane at an address of its own
   /// Bytes that buffers begin at multiples of, for a device that reads and writes a vector by one instruction only
   /// where its address is known to be a multiple of its size; 0 for others.
   int64_t bufferAlignment = 0;

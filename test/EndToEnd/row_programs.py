@@ -124,6 +124,57 @@ def search(position: str, start: float, first: int, compare: str, x: np.ndarray,
     )  # fmt: skip
 
 
+def products(element: str, rows: int, columns: int, are_sizes_known: bool = True) -> Program:
+    """Products of two tensors along their first dimension for each index of the second: whole numbers, exact."""
+    m, n = (rows, columns) if are_sizes_known else "??"
+    first, second, result = f"tensor<5x2x{m}x{element}>", f"tensor<5x2x{n}x{element}>", f"tensor<2x{m}x{n}x{element}>"
+    sizes = ["" if are_sizes_known else f' {{nn.sizes = ["", "", "{name}"]}}' for name in "mn"]
+    operands = "" if are_sizes_known else "%m, %n"
+    zero = "0.0" if element[0] == "f" else "0"
+    return Program(
+        f"%x: {first}{sizes[0]}, %y: {second}{sizes[1]}", result,
+        f"""  %two = arith.constant 2 : index
+  %m = tensor.dim %x, %two : {first}
+  %n = tensor.dim %y, %two : {second}
+  %s = arith.constant {zero} : {element}
+  %e = tensor.empty({operands}) : {result}
+  %f = linalg.fill ins(%s : {element}) outs(%e : {result}) -> {result}
+  %r = linalg.generic {{indexing_maps = [affine_map<(a, b, c, k) -> (k, a, b)>, affine_map<(a, b, c, k) -> (k, a, c)>,
+      affine_map<(a, b, c, k) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
+      ins(%x, %y : {first}, {second}) outs(%f : {result}) {{
+  ^bb0(%v: {element}, %w: {element}, %o: {element}):
+    %p = arith.mul{element[0]} %v, %w : {element}
+    %c = arith.add{element[0]} %p, %o : {element}
+    linalg.yield %c : {element} }} -> {result}
+  return %r : {result}""",
+        [RANDOM.integers(-9, 9, (5, 2, size)).astype(NUMPY[element]) for size in (rows, columns)],
+        lambda x, y: np.einsum("kab,kac->abc", x, y),
+    )  # fmt: skip
+
+
+def picked(element: str, position: str) -> Program:
+    """Elements of rows at positions from data, as PyTorch writes `gather`."""
+    table, places, result = f"tensor<6x50x{element}>", f"tensor<6x43x{position}>", f"tensor<6x43x{element}>"
+    return Program(
+        f"%x: {table}, %i: {places}", result,
+        f"""  %e = tensor.empty() : {result}
+  %y = linalg.generic {{indexing_maps = [{ALL}, {ALL}], iterator_types = ["parallel", "parallel"]}}
+      ins(%i : {places}) outs(%e : {result}) {{
+  ^bb0(%at: {position}, %o: {element}):
+    %r = linalg.index 0 : index
+    %k = arith.index_cast %at : {position} to index
+    %v = tensor.extract %x[%r, %k] : {table}
+    linalg.yield %v : {element} }} -> {result}
+  return %y : {result}""",
+        [
+            RANDOM.integers(-99, 99, (6, 50)).astype(NUMPY[element]),
+            RANDOM.integers(0, 50, (6, 43)).astype(NUMPY[position]),
+        ],
+        lambda x, i: np.take_along_axis(x, i.astype(np.int64), 1),
+    )  # fmt: skip
+
+
+NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 WIDE = normal(5, 72)
 WITH_NANS = normal(6, 50)
 WITH_NANS[1, 3] = WITH_NANS[2, 40] = WITH_NANS[4, 49] = np.nan
@@ -187,6 +238,12 @@ ROW_PROGRAMS = {
     "largest_number_of_none": combined(
         "f32", "maxnumf", "0x7FC00000", np.full((2, 3, 40), np.nan, np.float32), (2,), lambda x, axis: x.max(axis)
     ),
+    "products": products("f32", 37, 330),
+    "wide_products": products("i64", 32, 166),
+    "products_of_any_size": products("f32", 21, 75, are_sizes_known=False),
+    "picked": picked("f32", "i64"),
+    "picked_numbers": picked("i64", "i32"),
+    "picked_halves": picked("f16", "i64"),
     "permuted": Program(
         "%x: tensor<3x37x50xf32>", "tensor<50x3x37xf32>",
         """  %a = math.absf %x : tensor<3x37x50xf32>

@@ -9,6 +9,7 @@
 #include "intarsia/module_abi.h"
 #include "lib/Kernel/RowParts.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -48,10 +49,14 @@ private:
 
   LogicalResult findParts();
   Value unitsOf(const Part &part);
+  Sizes tilesOf(const Part &part);
   LogicalResult emitPart(unsigned p, Value tile);
   LogicalResult emitUnitsOfPart(unsigned p, Value tile);
   LogicalResult emitColumns(const Part &part, Value unit);
-  LogicalResult emitNeighbours(const Part &part, ArrayRef<Value> prefix, Value begin, Value end);
+  LogicalResult emitTile(const Part &part, Value unit);
+  LogicalResult emitNeighbours(const Part &part, ArrayRef<SmallVector<Value>> rows, Value begin, Value end);
+  LogicalResult emitPlaces(const Part &part, ArrayRef<kernel::Place> places);
+  SmallVector<SmallVector<int64_t>> widthsOf(const Part &part, Value end);
   LogicalResult emitConcat(const Part &part, tensor::ConcatOp concat, ArrayRef<Value> prefix);
   LogicalResult emitElement(const Part &part, Value unit);
   LogicalResult emitBlocks(const Part &part, Value unit);
@@ -77,6 +82,8 @@ LogicalResult RowsKernel::findParts() {
                             .fewRows = kFewRows,
                             .columns = kElementsPerTile,
                             .reducedColumns = kVectorsOfReduction * lanes,
+                            .tileRows = config.rows,
+                            .tileColumns = config.columnVectors * lanes,
                             .hasBlocks = true,
                             .findsPositions = true,
                             .hasHalves = true};
@@ -92,7 +99,7 @@ LogicalResult RowsKernel::findParts() {
 
 //===-- Launch ------------------------------------------------------------------------------------------------===//
 
-/// Returns what tiles consist of: rows, pieces of rows, elements, rows of blocks.
+/// Returns what tiles consist of: rows, pieces of rows, elements, rows of blocks, tiles of registers.
 Value RowsKernel::unitsOf(const Part &part) {
   Value rows = function.product(part.leading);
   switch (part.walk) {
@@ -108,8 +115,21 @@ Value RowsKernel::unitsOf(const Part &part) {
     others.erase(others.begin() + part.across);
     return mul(function.product(others), ceilDiv(function.size(across), constant(code->instructions.lanes)));
   }
+  case Walk::Tiles:
+    return function.product(tilesOf(part));
   }
   llvm_unreachable("all walks have units");
+}
+
+/// Returns how many tiles lie along each dimension, that of their rows last: tiles that share columns follow each
+/// other.
+Sizes RowsKernel::tilesOf(const Part &part) {
+  Sizes tiles(part.leading);
+  AffineExpr across = tiles[part.across];
+  tiles.erase(tiles.begin() + part.across);
+  tiles.push_back(function.productExpression(part.merged).ceilDiv(part.columns));
+  tiles.push_back(across.ceilDiv(part.rows));
+  return tiles;
 }
 
 void RowsKernel::launch() {
@@ -164,6 +184,8 @@ LogicalResult RowsKernel::emitUnitsOfPart(unsigned p, Value tile) {
       return emitElement(part, unit);
     case Walk::Blocks:
       return emitBlocks(part, unit);
+    case Walk::Tiles:
+      return emitTile(part, unit);
     }
     llvm_unreachable("all walks are emitted");
   });
@@ -192,36 +214,107 @@ LogicalResult RowsKernel::emitColumns(const Part &part, Value unit) {
   if (auto concat = function.yielded(part.outputs.front()).getDefiningOp<tensor::ConcatOp>();
       concat && concat.getDim() == prefix.size() && part.merged.size() == 1 && part.outputs.size() == 1)
     return emitConcat(part, concat, prefix);
-  return emitNeighbours(part, prefix, begin, end);
+  return emitNeighbours(part, {prefix}, begin, end);
 }
 
-/// Emits the elements [begin, end) of a row: as many as vectors have lanes, and where it is known what is left then,
-/// halves of vectors and halves of those.
-LogicalResult RowsKernel::emitNeighbours(const Part &part, ArrayRef<Value> prefix, Value begin, Value end) {
+/// Emits a piece of several rows.
+LogicalResult RowsKernel::emitTile(const Part &part, Value unit) {
+  SmallVector<Value> at = function.delinearize(unit, tilesOf(part));
+  Value first = mul(at.pop_back_val(), constant(part.rows));
+  Value begin = mul(at.pop_back_val(), constant(part.columns));
+  Value end = min(add(begin, constant(part.columns)), function.product(part.merged));
+  auto emitRows = [&](Value from, int64_t count) {
+    SmallVector<SmallVector<Value>> rows(count, at);
+    for (auto [row, prefix] : llvm::enumerate(rows))
+      prefix.insert(prefix.begin() + part.across, add(from, constant(int64_t(row))));
+    return emitNeighbours(part, rows, begin, end);
+  };
+  Value size = function.size(part.leading[part.across]), last = add(first, constant(part.rows));
+  std::optional<int64_t> known = getConstantIntValue(size);
+  if (known && *known % part.rows == 0)
+    return emitRows(first, part.rows);
+  Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, last, size);
+  return ifThen(
+      isWhole, [&] { return emitRows(first, part.rows); },
+      [&] {
+        if (known)
+          return emitRows(first, *known % part.rows);
+        return forLoop(first, size, constant(1), [&](Value row) { return emitRows(row, 1); });
+      });
+}
+
+/// Returns the widths of vectors that a row, or a piece of one, is cut into: those of an entry lie side by side as
+/// often as there are so many elements left. Where it is known what is left in the end there are halves of vectors, and
+/// halves of those.
+SmallVector<SmallVector<int64_t>> RowsKernel::widthsOf(const Part &part, Value end) {
   int64_t lanes = code->instructions.lanes;
-  SmallVector<int64_t> widths{lanes, 1};
-  if (part.columns == kVectorsOfReduction * lanes)
-    widths.insert(widths.begin(), part.columns);
-  if (std::optional<int64_t> length = getConstantIntValue(end); length && part.columns == 0)
-    for (int64_t width = lanes / 2, left = *length % lanes; width > 1; width /= 2)
+  auto halves = [&](int64_t length, auto add) {
+    for (int64_t width = lanes / 2, left = length % lanes; width > 1; width /= 2)
       if (left & width)
-        widths.insert(std::prev(widths.end()), width);
-  for (int64_t width : widths) {
-    Value whole = width == 1 ? end : add(begin, mul(div(sub(end, begin), constant(width)), constant(width)));
+        add(width);
+  };
+  SmallVector<SmallVector<int64_t>> widths;
+  std::optional<int64_t> length = getConstantIntValue(function.product(part.merged));
+  bool isReduced = part.columns == kVectorsOfReduction * lanes || part.walk == Walk::Tiles;
+  if (!isReduced) {
+    widths.push_back({lanes});
+    if (part.columns == 0 && getConstantIntValue(end))
+      halves(*length, [&](int64_t width) { widths.push_back({width}); });
+    widths.push_back({1});
+    return widths;
+  }
+  if (!length || *length >= part.columns)
+    widths.push_back({part.columns});
+  if (!length) {
+    widths.append({{lanes}, {1}});
+    return widths;
+  }
+  // What is left of a row is reduced in one loop.
+  SmallVector<int64_t> rest((*length % part.columns) / lanes, lanes);
+  halves(*length, [&](int64_t width) { rest.push_back(width); });
+  if (!rest.empty())
+    widths.push_back(rest);
+  if (*length % 2 != 0)
+    widths.push_back({1});
+  return widths;
+}
+
+/// Emits the elements [begin, end) of rows.
+LogicalResult RowsKernel::emitNeighbours(const Part &part, ArrayRef<SmallVector<Value>> rows, Value begin, Value end) {
+  for (ArrayRef<int64_t> widths : widthsOf(part, end)) {
+    int64_t step = std::accumulate(widths.begin(), widths.end(), int64_t(0));
+    Value whole = step == 1 ? end : add(begin, mul(div(sub(end, begin), constant(step)), constant(step)));
     if (begin == whole)
       continue;
-    LogicalResult emitted = forLoop(begin, whole, constant(width), [&](Value i) {
-      Indices at;
-      for (Value index : prefix)
-        at.push_back({index});
-      at.append(part.merged.size() - 1, Index{constant(0)});
-      at.push_back({i, true});
-      return emitOutputs(part, at, width);
+    LogicalResult emitted = forLoop(begin, whole, constant(step), [&](Value i) {
+      SmallVector<Value> begins{i};
+      for (int64_t width : widths.drop_back())
+        begins.push_back(add(begins.back(), constant(width)));
+      SmallVector<kernel::Place> places;
+      for (ArrayRef<Value> prefix : rows)
+        for (auto [first, width] : llvm::zip_equal(begins, widths)) {
+          Indices at = kernel::indicesOf(prefix);
+          at.append(part.merged.size() - 1, Index{constant(0)});
+          at.push_back({first, true});
+          places.push_back({at, width});
+        }
+      return emitPlaces(part, places);
     });
     if (failed(emitted))
       return failure();
     begin = whole;
   }
+  return success();
+}
+
+LogicalResult RowsKernel::emitPlaces(const Part &part, ArrayRef<kernel::Place> places) {
+  if (places.size() != 1)
+    for (unsigned output : part.outputs)
+      if (failed(tensors.reduceTogether(function.yielded(output), places)))
+        return failure();
+  for (const kernel::Place &place : places)
+    if (failed(emitOutputs(part, place.at, place.width)))
+      return failure();
   return success();
 }
 

@@ -77,6 +77,7 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
   tiles.convertsF16 = triple.isAArch64() || has("f16c");
   tiles.convertsBf16 = triple.isAArch64() ? has("bf16") : has("avx512bf16");
   tiles.rounds = triple.isAArch64() || has("sse4.1");
+  tiles.gathers = has("avx512f");
   tiles.bf16Dot = has("avx512bf16") && processor.starts_with("znver");
   return tiles;
 }

@@ -41,6 +41,7 @@ struct TileConfig {
   bool convertsF16 = true;   ///< has instructions between f16 and f32
   bool convertsBf16 = false; ///< has instructions from f32 to bf16
   bool rounds = true;        ///< has instructions that round a float to an integer
+  bool gathers = false;      ///< has instructions that read each lane at an address of its own
   bool bf16Dot = false;      ///< bf16 dot products by vdpbf16ps, where that is faster than widening to f32
   ByteDot byteDot = ByteDot::Plain;
   int64_t quantizedBlockBytes =
@@ -52,7 +53,7 @@ struct TileConfig {
   int64_t decodeRows = 2;       ///< the most rows for which weights are unpacked in registers, 1, 2, 4 or 8
   int64_t inOrderRows = 0; ///< the most rows for which weights are loaded in order of addresses instead of prefetched
 
-  kernel::VectorInstructions instructions() const { return {lanes, convertsF16, convertsBf16, rounds}; }
+  kernel::VectorInstructions instructions() const { return {lanes, convertsF16, convertsBf16, rounds, gathers}; }
 };
 
 } // namespace intarsia::cpu

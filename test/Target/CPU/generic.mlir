@@ -22,26 +22,27 @@ rt.kernel @sum(%x: tensor<4x104xf32>) -> tensor<4xf32> attributes {root = #nn.ro
 
 // -----
 
-// A sum of columns: lanes run along the columns that stay, 168 = 8 * 16 + 2 * 16 + 8: eight vectors at a time, of which
-// the elements of a row lie side by side. A part of the columns is a unit of work.
+// A sum of columns: lanes run along the columns that stay, 169 = 8 * 16 + 2 * 16 + 8 + 1: eight vectors at a time, of
+// which the elements of a row lie side by side, and in the end those that are left. A part of the columns is a unit of
+// work.
 // CHECK-LABEL: func.func @columns_run
 // CHECK:         %[[BEGIN:.*]] = arith.muli %{{.*}}, %c128_i64
 // CHECK:         scf.for %{{.*}} = %[[BEGIN]] to %{{.*}} step %c128_i64
 // CHECK:           %{{.*}} = scf.for %{{.*}} = %c0_i64 to %c9_i64 step %c1_i64 {{.*}} -> (vector<128xf32>)
-// CHECK:         scf.for %{{.*}} step %c16_i64
-// CHECK:           %{{.*}} = scf.for %{{.*}} = %c0_i64 to %c9_i64 step %c1_i64 {{.*}} -> (vector<16xf32>)
+// CHECK:         scf.for %{{.*}} step %c40_i64
+// CHECK:           %{{.*}}:3 = scf.for %{{.*}} = %c0_i64 to %c9_i64 step %c1_i64 {{.*}} -> (vector<16xf32>, vector<16xf32>, vector<8xf32>)
 // CHECK-NOT:       vector.reduction
 // CHECK:         scf.for %{{.*}} step %c1_i64
 // CHECK-LABEL: func.func @columns_plan
-rt.kernel @columns(%x: tensor<9x168xf32>) -> tensor<168xf32> attributes {root = #nn.root<generic>, sizes = []} {
+rt.kernel @columns(%x: tensor<9x169xf32>) -> tensor<169xf32> attributes {root = #nn.root<generic>, sizes = []} {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<168xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<168xf32>) -> tensor<168xf32>
-  %r = linalg.reduce ins(%x : tensor<9x168xf32>) outs(%f : tensor<168xf32>) dimensions = [0] (%in: f32, %sum: f32) {
+  %e = tensor.empty() : tensor<169xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<169xf32>) -> tensor<169xf32>
+  %r = linalg.reduce ins(%x : tensor<9x169xf32>) outs(%f : tensor<169xf32>) dimensions = [0] (%in: f32, %sum: f32) {
     %t = arith.addf %in, %sum : f32
     linalg.yield %t : f32
   }
-  rt.yield %r : tensor<168xf32>
+  rt.yield %r : tensor<169xf32>
 }
 
 // -----
@@ -224,6 +225,65 @@ rt.kernel @gathered(%t: tensor<100x32xf32>, %i: tensor<70xi64>) -> tensor<70x32x
     %k = arith.index_cast %at : i64 to index
     %c = linalg.index 1 : index
     %v = tensor.extract %t[%k, %c] : tensor<100x32xf32>
+    linalg.yield %v : f32
+  } -> tensor<70x32xf32>
+  rt.yield %r : tensor<70x32xf32>
+}
+
+// -----
+
+// Products of rows of %x by one matrix for each head: 8 rows by 2 vectors are added up in one loop, in which a row of the
+// matrix is read once for all of them, and an element of %x for both vectors. Of the 100 rows four are left, and of the
+// 56 columns a vector and a half.
+// CHECK-LABEL: func.func @tiles_run
+// CHECK:         arith.cmpi sle
+// CHECK:         scf.if
+// CHECK:           scf.for %{{.*}} step %c32_i64
+// CHECK:             %{{.*}}:8 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64 {{.*}} -> (vector<32xf32>, {{.*}})
+// CHECK-COUNT-1:       llvm.load %{{.*}} -> vector<32xf32>
+// CHECK-NOT:           llvm.load %{{.*}} -> vector
+// CHECK-COUNT-8:       arith.addf %{{.*}} : vector<32xf32>
+// CHECK-COUNT-8:     llvm.store %{{.*}} : vector<32xf32>
+// CHECK:           scf.for %{{.*}} step %c24_i64
+// CHECK:             %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
+// CHECK-COUNT-8:       llvm.load %{{.*}} -> f32
+// CHECK-NOT:           llvm.load %{{.*}} -> f32
+// CHECK:               scf.yield
+// CHECK:         } else {
+// CHECK:             %{{.*}}:4 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
+// CHECK-LABEL: func.func @tiles_plan
+rt.kernel @tiles(%x: tensor<100x6x40xf32>, %y: tensor<40x6x56xf32>) -> tensor<6x100x56xf32> attributes {root = #nn.root<generic>, sizes = []} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<6x100x56xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<6x100x56xf32>) -> tensor<6x100x56xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(a, b, c, k) -> (b, a, k)>, affine_map<(a, b, c, k) -> (k, a, c)>, affine_map<(a, b, c, k) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %y : tensor<100x6x40xf32>, tensor<40x6x56xf32>) outs(%f : tensor<6x100x56xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %m = arith.mulf %v, %w : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<6x100x56xf32>
+  %r = math.absf %p : tensor<6x100x56xf32>
+  rt.yield %r : tensor<6x100x56xf32>
+}
+
+// -----
+
+// Elements at positions from data are read by one instruction, where all of a vector's positions are compared at once.
+// CHECK-LABEL: func.func @gathered_elements_run
+// CHECK:         %[[AT:.*]] = llvm.load %{{.*}} -> vector<16xi64>
+// CHECK:         %[[IS_INSIDE:.*]] = arith.cmpi ult, %[[AT]], %{{.*}} : vector<16xi64>
+// CHECK:         %[[SAFE:.*]] = arith.select %[[IS_INSIDE]]
+// CHECK:         %[[ADDRESSES:.*]] = llvm.getelementptr %{{.*}}[%[[SAFE]]]
+// CHECK:         %[[ELEMENTS:.*]] = llvm.intr.masked.gather %[[ADDRESSES]]
+// CHECK:         arith.select %[[IS_INSIDE]], %[[ELEMENTS]]
+// CHECK-LABEL: func.func @gathered_elements_plan
+rt.kernel @gathered_elements(%x: tensor<70x100xf32>, %i: tensor<70x32xi64>) -> tensor<70x32xf32> attributes {root = #nn.root<rows>, sizes = []} {
+  %e = tensor.empty() : tensor<70x32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<70x32xi64>) outs(%e : tensor<70x32xf32>) {
+  ^bb0(%at: i64, %o: f32):
+    %k = arith.index_cast %at : i64 to index
+    %row = linalg.index 0 : index
+    %v = tensor.extract %x[%row, %k] : tensor<70x100xf32>
     linalg.yield %v : f32
   } -> tensor<70x32xf32>
   rt.yield %r : tensor<70x32xf32>
