@@ -20,6 +20,9 @@ using namespace intarsia;
 using namespace intarsia::fuse;
 
 namespace {
+/// Channels of a picture, with one that says how opaque it is.
+constexpr int64_t kFewChannels = 4;
+
 struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
   using FuseEpiloguesBase::FuseEpiloguesBase;
 
@@ -39,6 +42,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     for (Operation *root : roots) {
       Candidate candidate(root, *kernelRootOf(root));
       takeNorm(fuser, candidate, takeInputViews(candidate));
+      takeTransposition(fuser, candidate);
       takeParts(fuser, candidate);
       grow(fuser, candidate);
       if (candidate.why.empty())
@@ -127,6 +131,27 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     grown.views.insert(norm);
     if (fuser.staysWhole(grown, {}) && fuser.shouldView(candidate, norm, norm->getName().getStringRef()))
       candidate.views.insert(norm);
+  }
+
+  /// Windows of few channels are read an element at a time, in whatever order the image has them: a picture whose
+  /// channels come first is not copied before.
+  static void takeTransposition(Fuser &fuser, Candidate &candidate) {
+    auto product = cast<ContractionOpInterface>(candidate.root);
+    auto type = dyn_cast<RankedTensorType>(product.getLeft().getType());
+    if (product.getLeftRead() != LeftRead::Window || !type || type.isDynamicDim(type.getRank() - 1) ||
+        type.getShape().back() > kFewChannels)
+      return;
+    auto transposition = product.getLeft().getDefiningOp<linalg::GenericOp>();
+    if (!transposition || !isParallelGeneric(transposition) || transposition.getNumDpsInputs() != 1 ||
+        !transposition.getMatchingIndexingMap(transposition.getDpsInputOperand(0)).isPermutation() ||
+        cast<linalg::YieldOp>(transposition.getBody()->getTerminator()).getOperand(0) !=
+            transposition.getBody()->getArgument(0))
+      return;
+    Candidate grown = candidate;
+    grown.views.insert(transposition);
+    if (fuser.staysWhole(grown, {}) &&
+        fuser.shouldView(candidate, transposition.getOperation(), transposition->getName().getStringRef()))
+      candidate.views.insert(transposition);
   }
 
   static void grow(Fuser &fuser, Candidate &candidate) {

@@ -318,3 +318,32 @@ func.func @slices_that_are_no_parts(%x: tensor<8x64xf32>) -> (tensor<8x48xf32>, 
   %c = tensor.extract_slice %i[0, 0] [8, 32] [1, 1] : tensor<8x64xf32> to tensor<8x32xf32>
   return %a, %b, %c : tensor<8x48xf32>, tensor<8x16xf32>, tensor<8x32xf32>
 }
+
+// -----
+
+// Windows of the three channels of a picture are read where its channels come first; those of many are not.
+// CHECK-LABEL: func.func @pictures
+// CHECK: nn.group conv(%{{.*}} = %arg0, %{{.*}} = %arg1) {
+// CHECK:   linalg.generic
+// CHECK:   nn.conv
+// CHECK: linalg.generic
+// CHECK: nn.group conv(%{{.*}} = %{{[0-9]+}}, %{{.*}} = %arg3) {
+// CHECK-NOT: linalg.generic
+// CHECK:   nn.conv
+#first = affine_map<(n, h, w, c) -> (n, c, h, w)>
+#last = affine_map<(n, h, w, c) -> (n, h, w, c)>
+func.func @pictures(%x: tensor<1x3x32x32xf32>, %w: tensor<16x27xf32>, %y: tensor<1x64x32x32xf32>, %v: tensor<16x576xf32>) -> (tensor<1x30x30x16xf32>, tensor<1x30x30x16xf32>) {
+  %e = tensor.empty() : tensor<1x32x32x3xf32>
+  %t = linalg.generic {indexing_maps = [#first, #last], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x : tensor<1x3x32x32xf32>) outs(%e : tensor<1x32x32x3xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<1x32x32x3xf32>
+  %0 = nn.conv %t, %w {window = array<i64: 3, 3>} : (tensor<1x32x32x3xf32>, tensor<16x27xf32>) -> tensor<1x30x30x16xf32>
+  %f = tensor.empty() : tensor<1x32x32x64xf32>
+  %u = linalg.generic {indexing_maps = [#first, #last], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%y : tensor<1x64x32x32xf32>) outs(%f : tensor<1x32x32x64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<1x32x32x64xf32>
+  %1 = nn.conv %u, %v {window = array<i64: 3, 3>} : (tensor<1x32x32x64xf32>, tensor<16x576xf32>) -> tensor<1x30x30x16xf32>
+  return %0, %1 : tensor<1x30x30x16xf32>, tensor<1x30x30x16xf32>
+}

@@ -12,6 +12,9 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
+/// Channels that are copied one by one: those of pictures.
+static constexpr int64_t kFewChannels = 4;
+
 WindowEmitter::WindowEmitter(FunctionEmitter &function, TensorEmitter &tensors, nn::ConvOp root)
     : LoopEmitter(function), function(function), tensors(tensors), memory(function), root(root),
       spatial(root.getSpatialRank()), transposed(root.getTransposed()) {
@@ -127,15 +130,15 @@ LogicalResult WindowEmitter::copyRow(const ImageBlock &block, Value to, Value pl
       memory.store(floatConstant(0.0, f32, width), to, add(from, i), f32, width);
     });
   };
+  auto copyElement = [&](Value column, Value i, int64_t width) -> LogicalResult {
+    Indices at = kernel::indicesOf(indicesOf(block, plane, row, add(first, column)), add(firstChannel, i));
+    Element x = tensors.evaluate(root.getInput(), at, width);
+    if (succeeded(x))
+      memory.store(*x, to, add(mul(column, constant(channels)), i), f32, width);
+    return x;
+  };
   auto copyElements = [&](Value column, Value size) {
-    Value from = mul(column, constant(channels));
-    return vectorLoop(size, [&](Value i, int64_t width) -> LogicalResult {
-      Indices at = kernel::indicesOf(indicesOf(block, plane, row, add(first, column)), add(firstChannel, i));
-      Element x = tensors.evaluate(root.getInput(), at, width);
-      if (succeeded(x))
-        memory.store(*x, to, add(from, i), f32, width);
-      return x;
-    });
+    return vectorLoop(size, [&](Value i, int64_t width) { return copyElement(column, i, width); });
   };
   auto copyInside = [&]() -> LogicalResult {
     Value begin = min(max(sub(constant(0), first), constant(0)), count);
@@ -145,6 +148,13 @@ LogicalResult WindowEmitter::copyRow(const ImageBlock &block, Value to, Value pl
     LogicalResult isCopied = success();
     if (input && input->dense && channels == root.getInputChannels()) {
       isCopied = copyElements(begin, mul(sub(end, begin), constant(channels)));
+    } else if (channels <= kFewChannels) {
+      isCopied = forLoop(begin, end, constant(1), [&](Value column) -> LogicalResult {
+        for (int64_t channel = 0; channel < channels; ++channel)
+          if (failed(copyElement(column, constant(channel), 1)))
+            return failure();
+        return success();
+      });
     } else {
       Value copied = min(sub(constant(root.getInputChannels()), firstChannel), constant(channels));
       isCopied = forLoop(begin, end, constant(1), [&](Value column) { return copyElements(column, copied); });
