@@ -9,7 +9,7 @@ Needs: pip install torch transformers numpy. The tests need none of these: what 
 model differs from the others in a setting that an importer can get wrong.
 
 golden.npz: pixel_values float32 [batch, channels, height, width], and the outputs by their names (last_hidden_state,
-pooler_output, logits float32).
+pooler_output, logits, predicted_depth float32).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 import transformers
 
 HERE = Path(__file__).resolve().parent
-OUTPUTS = ("last_hidden_state", "pooler_output", "logits")
+OUTPUTS = ("last_hidden_state", "pooler_output", "logits", "predicted_depth")
 
 
 def randomize(model: torch.nn.Module, pixels: torch.Tensor, seed: int) -> None:
@@ -151,6 +151,13 @@ def main() -> None:
     write("mobilevit", t.MobileViTForImageClassification(t.MobileViTConfig(**small)), 18, (32, 32))
     small |= {"image_size": [72, 64], "output_stride": 16, "qkv_bias": False, "mlp_ratio": 1.5, "hidden_act": "relu"}
     write("mobilevit-dilated", t.MobileViTModel(t.MobileViTConfig(**small)), 19, (72, 64))
+
+    small = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
+    small |= {"image_size": 32, "patch_size": 8, "backbone_out_indices": [0, 1, 2], "reassemble_factors": [2, 1, 0.5]}
+    small |= {"neck_hidden_sizes": [8, 12, 16], "fusion_hidden_size": 12}
+    write("dpt-depth", t.DPTForDepthEstimation(t.DPTConfig(**small)), 20, (32, 32))
+    small |= {"readout_type": "add", "use_batch_norm_in_fusion_residual": True, "head_in_index": 1, "qkv_bias": False}
+    write("dpt-segments", t.DPTForSemanticSegmentation(t.DPTConfig(**small, **labels)), 21, (32, 32))
 
 
 if __name__ == "__main__":

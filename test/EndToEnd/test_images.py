@@ -26,6 +26,7 @@ TOLERANCE = 2e-5
     one_of_each_family(
         MODELS,
         "convnext",
+        "dpt-depth",
         "efficientnet",
         "mobilenet-v1",
         "mobilenet-v2-dilated",

@@ -49,15 +49,17 @@ Value ModuleBuilder::channelsFirst(Location at, Value images) {
   return moveDimension(*this, at, images, rankOf(images) - 1, 1);
 }
 
-Value ModuleBuilder::convWeight(Location at, Value weight) {
+Value ModuleBuilder::convWeight(Location at, Value weight, bool isTransposed) {
+  if (isTransposed)
+    weight = moveDimension(*this, at, weight, 0, 1);
   llvm::ArrayRef<int64_t> shape = cast<RankedTensorType>(weight.getType()).getShape();
-  int64_t outputs = shape[0], positions = 1;
-  for (int64_t size : shape.drop_front(2))
-    positions *= size;
+  int64_t outputs = shape[0], columns = 1;
+  for (int64_t size : shape.drop_front())
+    columns *= size;
   // Channels and positions change places only if there are several of both.
-  if (shape[1] != 1 && positions != 1)
+  if (shape[1] != 1 && columns != shape[1])
     weight = moveDimension(*this, at, weight, 1, shape.size() - 1);
-  return reshape(at, weight, {outputs, positions * shape[1]});
+  return reshape(at, weight, {outputs, columns});
 }
 
 //===-- Windows -----------------------------------------------------------------------------------------------===//
@@ -90,7 +92,7 @@ static DenseI64ArrayAttr entries(OpBuilder &builder, llvm::ArrayRef<int64_t> val
 }
 
 Value ModuleBuilder::conv(Location at, Value images, Value weight, Value bias, const Windows &windows) {
-  if (!checkWindows(*this, at, images, windows)) {
+  if (!windows.isTransposed && !checkWindows(*this, at, images, windows)) {
     Shape shape = shapeOf(at, images);
     shape.back() = sizeOf(at, weight, 0);
     return empty(at, shape, elementTypeOf(images));
@@ -98,7 +100,8 @@ Value ModuleBuilder::conv(Location at, Value images, Value weight, Value bias, c
   return nn::ConvOp::create(builder, at, images, weight, bias, builder.getDenseI64ArrayAttr(windows.window),
                             entries(builder, windows.strides, 1), entries(builder, windows.dilations, 1),
                             entries(builder, windows.padsLow, 0), entries(builder, windows.padsHigh, 0),
-                            builder.getI64IntegerAttr(windows.groups), /*transposed=*/UnitAttr(),
+                            builder.getI64IntegerAttr(windows.groups),
+                            windows.isTransposed ? builder.getUnitAttr() : UnitAttr(),
                             /*output_pads=*/DenseI64ArrayAttr(), /*precision=*/TypeAttr());
 }
 
@@ -124,30 +127,39 @@ struct Between {
 
 /// What a body needs to know of a dimension that is resized.
 struct Resized {
-  Value last;   ///< index of the last position before
-  Value factor; ///< f32, the size before divided by the one behind
+  Value last;         ///< index of the last position before
+  Value factor;       ///< f32, what a step behind is before
+  bool alignsCorners; ///< true if the first position is the first, otherwise half a step counts
 };
 } // namespace
 
-static Resized resized(ModuleBuilder &graph, Location at, const Size &before, const Size &after) {
+static Resized resized(ModuleBuilder &graph, Location at, const Size &before, const Size &after, bool alignsCorners) {
   OpBuilder &builder = graph.getBuilder();
   auto index = [&](const Size &size) { return getValueOrCreateConstantIndexOp(builder, at, graph.size(size)); };
   auto number = [&](Value value) -> Value {
     Value integer = arith::IndexCastOp::create(builder, at, builder.getI64Type(), value);
     return arith::SIToFPOp::create(builder, at, builder.getF32Type(), integer);
   };
-  Value one = arith::ConstantIndexOp::create(builder, at, 1), size = index(before);
-  Value factor = arith::DivFOp::create(builder, at, number(size), number(index(after)));
-  return {arith::SubIOp::create(builder, at, size, one), factor};
+  Value one = arith::ConstantIndexOp::create(builder, at, 1), size = index(before), result = index(after);
+  Value last = arith::SubIOp::create(builder, at, size, one);
+  if (alignsCorners) {
+    size = last;
+    result = arith::MaxSIOp::create(builder, at, arith::SubIOp::create(builder, at, result, one), one);
+  }
+  return {last, arith::DivFOp::create(builder, at, number(size), number(result)), alignsCorners};
 }
 
-/// Finds the two positions that a new one lies between: (position + 0.5) * factor - 0.5, not before the first.
+/// Finds the two positions that a new one lies between: (position + 0.5) * factor - 0.5, not before the first, or
+/// position * factor.
 static Between between(OpBuilder &inner, Location loc, int64_t dimension, const Resized &size) {
   Type f32 = inner.getF32Type(), i64 = inner.getI64Type(), index = inner.getIndexType();
   Value position = arith::IndexCastOp::create(inner, loc, i64, linalg::IndexOp::create(inner, loc, dimension));
-  Value half = floatConstant(inner, loc, f32, 0.5);
-  Value centre = arith::AddFOp::create(inner, loc, arith::SIToFPOp::create(inner, loc, f32, position), half);
-  Value at = arith::SubFOp::create(inner, loc, arith::MulFOp::create(inner, loc, centre, size.factor), half);
+  Value at = arith::SIToFPOp::create(inner, loc, f32, position), half = floatConstant(inner, loc, f32, 0.5);
+  if (!size.alignsCorners)
+    at = arith::AddFOp::create(inner, loc, at, half);
+  at = arith::MulFOp::create(inner, loc, at, size.factor);
+  if (!size.alignsCorners)
+    at = arith::SubFOp::create(inner, loc, at, half);
   at = arith::MaximumFOp::create(inner, loc, at, floatConstant(inner, loc, f32, 0));
   Value floor = arith::FPToSIOp::create(inner, loc, i64, at);
   Value share = arith::SubFOp::create(inner, loc, at, arith::SIToFPOp::create(inner, loc, f32, floor));
@@ -159,10 +171,12 @@ static Between between(OpBuilder &inner, Location loc, int64_t dimension, const 
   return {inside(first), inside(arith::AddIOp::create(inner, loc, first, one)), share};
 }
 
-Value ModuleBuilder::resizeBilinear(Location at, Value images, const Size &height, const Size &width) {
+Value ModuleBuilder::resizeBilinear(Location at, Value images, const Size &height, const Size &width,
+                                    bool alignsCorners) {
   Type element = elementTypeOf(images);
   Shape before = shapeOf(at, images), after{before[0], height, width, before[3]};
-  Resized rows = resized(*this, at, before[1], height), columns = resized(*this, at, before[2], width);
+  Resized rows = resized(*this, at, before[1], height, alignsCorners);
+  Resized columns = resized(*this, at, before[2], width, alignsCorners);
   auto body = [&](OpBuilder &inner, Location loc, ValueRange) -> Value {
     Value image = linalg::IndexOp::create(inner, loc, 0), channel = linalg::IndexOp::create(inner, loc, 3);
     Between row = between(inner, loc, 1, rows), column = between(inner, loc, 2, columns);

@@ -70,7 +70,8 @@ struct Windows {
   }
 
   llvm::SmallVector<int64_t, 3> window, strides, dilations, padsLow, padsHigh;
-  int64_t groups = 1; // of the channels of a convolution
+  int64_t groups = 1;        // of the channels of a convolution
+  bool isTransposed = false; // true if a convolution spreads its windows
 };
 
 /// The vectors [channels] of a normalisation with statistics of the training data.
@@ -172,8 +173,9 @@ public:
   mlir::Value channelsLast(mlir::Location at, mlir::Value images);
   /// Returns images as [batch, channels, spatial…].
   mlir::Value channelsFirst(mlir::Location at, mlir::Value images);
-  /// Returns the weight [out, in / groups, window…] of a convolution as the matrix that nn.conv multiplies by.
-  mlir::Value convWeight(mlir::Location at, mlir::Value weight);
+  /// Returns the weight [out, in / groups, window…] of a convolution, or [in, out, window…] of one that is transposed
+  /// and has no groups, as the matrix that nn.conv multiplies by.
+  mlir::Value convWeight(mlir::Location at, mlir::Value weight, bool isTransposed = false);
   /// Builds nn.conv with a weight of convWeight. Reports images that are smaller than a window.
   mlir::Value conv(mlir::Location at, mlir::Value images, mlir::Value weight, mlir::Value bias, const Windows &windows);
   mlir::Value pool(mlir::Location at, mlir::Value images, nn::PoolKind kind, const Windows &windows);
@@ -185,8 +187,9 @@ public:
   /// Returns the largest value of each channel: [batch, channels].
   mlir::Value spatialMaximum(mlir::Location at, mlir::Value images);
   /// Returns images [batch, height, width, channels] at another size, each element interpolated between four
-  /// (`interpolate` of PyTorch with mode "bilinear", without align_corners).
-  mlir::Value resizeBilinear(mlir::Location at, mlir::Value images, const Size &height, const Size &width);
+  /// (`interpolate` of PyTorch with mode "bilinear"). With `alignsCorners` the corners are those of the images.
+  mlir::Value resizeBilinear(mlir::Location at, mlir::Value images, const Size &height, const Size &width,
+                             bool alignsCorners = false);
   /// Multiplies each channel by a factor of `factors`: [channels], or [batch, channels].
   mlir::Value scaleChannels(mlir::Location at, mlir::Value images, mlir::Value factors);
 

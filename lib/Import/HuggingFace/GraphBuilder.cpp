@@ -223,13 +223,16 @@ Value GraphBuilder::rmsNorm(Value input, llvm::StringRef name, Extent features, 
 }
 
 Value GraphBuilder::conv(Value images, llvm::StringRef name, Extent outputs, Extent inputs, const Windows &windows,
-                         bool bias) {
+                         bool bias, llvm::StringRef windowSetting) {
   llvm::SmallVector<Extent> shape{outputs, Extent(inputs.size / windows.groups, inputs.setting)};
+  if (windows.isTransposed)
+    std::swap(shape[0], shape[1]);
   for (int64_t size : windows.window)
-    shape.push_back(size);
+    shape.push_back(Extent(size, windowSetting));
   Value weightValue = weight((name + ".weight").str(), shape);
   Value biasValue = bias ? weight((name + ".bias").str(), {outputs}) : Value();
-  return ModuleBuilder::conv(location(name), images, convWeight(location(name), weightValue), biasValue, windows);
+  return ModuleBuilder::conv(location(name), images, convWeight(location(name), weightValue, windows.isTransposed),
+                             biasValue, windows);
 }
 
 Value GraphBuilder::batchNorm(Value images, llvm::StringRef name, Extent channels, double epsilon) {

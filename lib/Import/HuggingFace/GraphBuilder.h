@@ -76,9 +76,10 @@ public:
   mlir::Value layerNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
   mlir::Value rmsNorm(mlir::Value input, llvm::StringRef module, Extent features, double epsilon);
   /// Builds nn.conv over `windows` of images [batch, height, width, inputs] with `module`.weight [outputs, inputs /
-  /// groups, height, width] and, with `bias`, `module`.bias [outputs].
+  /// groups, height, width] (transposed: [inputs, outputs, height, width]) and, with `bias`, `module`.bias [outputs].
+  /// `windowSetting` is what says how large windows are.
   mlir::Value conv(mlir::Value images, llvm::StringRef module, Extent outputs, Extent inputs, const Windows &windows,
-                   bool bias = true);
+                   bool bias = true, llvm::StringRef windowSetting = "");
   /// Builds a normalisation of channels with `module`.weight, .bias, .running_mean and .running_var.
   mlir::Value batchNorm(mlir::Value images, llvm::StringRef module, Extent channels, double epsilon);
   /// Multiplies each channel by the sigmoid of what two convolutions of one position make of the means of all.
@@ -131,8 +132,9 @@ public:
                         const Shape &leading, int64_t heads, int64_t headDim) {
     return ModuleBuilder::attention(location(module), query, key, value, mask, leading, heads, headDim);
   }
-  mlir::Value resizeBilinear(mlir::Value images, llvm::StringRef module, const Size &height, const Size &width) {
-    return ModuleBuilder::resizeBilinear(location(module), images, height, width);
+  mlir::Value resizeBilinear(mlir::Value images, llvm::StringRef module, const Size &height, const Size &width,
+                             bool alignsCorners = false) {
+    return ModuleBuilder::resizeBilinear(location(module), images, height, width, alignsCorners);
   }
   mlir::Value expandShape(mlir::Value input, llvm::StringRef module, const Shape &shape,
                           llvm::ArrayRef<mlir::ReassociationIndices> groups) {

@@ -16,6 +16,7 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
       {"bitnet", makeBitNet},
       {"convnext", makeConvNext},
       {"distilbert", makeDistilBert},
+      {"dpt", makeDpt},
       {"efficientnet", makeEfficientNet},
       {"gemma2", makeGemma2},
       {"gemma3", makeGemma3},

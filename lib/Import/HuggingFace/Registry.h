@@ -21,6 +21,7 @@ enum class Head {
   MaskedLanguageModel,
   ImageClassification,
   SemanticSegmentation,
+  DepthEstimation,
   CausalLanguageModel
 };
 

@@ -15,6 +15,7 @@ std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions
 std::unique_ptr<Architecture> makeBitNet(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeConvNext(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeDistilBert(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeDpt(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeEfficientNet(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeGemma2(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeGemma3(const Config &config, const ImportOptions &options);

@@ -43,7 +43,7 @@ public:
   Value encode(GraphBuilder &graph, Value images) override {
     Windows patches{{patchHeight, patchWidth}, {patchHeight, patchWidth}, {}, {}, {}};
     Extent inputs = sizeOf(0);
-    images = graph.conv(images, "embeddings.patch_embeddings", inputs, channels, patches);
+    images = graph.conv(images, "embeddings.patch_embeddings", inputs, channels, patches, /*bias=*/true, "patch_size");
     images = graph.layerNorm(images, "embeddings.layernorm", inputs, kInnerEpsilon);
     size_t stage = 0;
     return graph.layers(images, "encoder.stages.", stages, [&](Value state) {

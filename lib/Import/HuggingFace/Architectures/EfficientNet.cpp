@@ -129,7 +129,7 @@ private:
     windows.padsLow = {low, low};
     windows.padsHigh = {high, high};
     windows.groups = depth.size;
-    images = graph.conv(images, "depthwise_conv.depthwise_conv", depth, depth, windows, /*bias=*/false);
+    images = graph.conv(images, "depthwise_conv.depthwise_conv", depth, depth, windows, /*bias=*/false, "kernel_sizes");
     images = graph.batchNorm(images, "depthwise_conv.depthwise_norm", depth, epsilon);
     images = graph.activation(images, "depthwise_conv.depthwise_act", activation);
     Extent squeezed(std::max<int64_t>(1, int64_t(block.inputs.size * squeezeRatio)), "squeeze_expansion_ratio");

@@ -27,6 +27,8 @@ public:
     expandRatio = config.number("expand_ratio", 4.0, 1e-6, 1e3);
     activation = readActivation(config, "hidden_act", "silu");
     kernelSize = config.integer("conv_kernel_size", 3);
+    if (kernelSize % 2 == 0)
+      config.report("conv_kernel_size is " + llvm::Twine(kernelSize) + ", which has to be odd: images keep their size");
     outputStride = config.integer("output_stride", 32);
     epsilon = config.number("layer_norm_eps", 1e-5, 0, 1);
     queryBias = config.flag("qkv_bias", true);

@@ -55,7 +55,8 @@ public:
       {
         GraphBuilder::Scope scope(graph, "encoder.patch_embeddings." + number);
         int64_t patch = patchSizes[stage];
-        images = graph.conv(images, "proj", size, inputs, Windows::square(patch, strides[stage], patch / 2));
+        images = graph.conv(images, "proj", size, inputs, Windows::square(patch, strides[stage], patch / 2),
+                            /*bias=*/true, "patch_sizes");
         images = graph.layerNorm(images, "layer_norm", size, kEpsilon);
       }
       images = graph.layers(images, "encoder.block." + number + ".", Extent(depths[stage], "depths"),
@@ -94,7 +95,8 @@ private:
     Extent size = sizeOf(stage);
     Value query = graph.linear(images, "self.query", size, size), reduced = images;
     if (int64_t reduction = reductions[stage]; reduction > 1) {
-      reduced = graph.conv(images, "self.sr", size, size, Windows::square(reduction, reduction));
+      reduced =
+          graph.conv(images, "self.sr", size, size, Windows::square(reduction, reduction), /*bias=*/true, "sr_ratios");
       reduced = graph.layerNorm(reduced, "self.layer_norm", size, kEpsilon);
     }
     query = sequenceOf(graph, query, "self");
