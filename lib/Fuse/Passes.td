@@ -155,8 +155,9 @@ def FuseEpilogues : DecidingPass<"fuse-epilogues"> {
     Around `nn.linear`: elementwise ops on tensors of the result's sizes, operands that are broadcast along the last
     dimension, and at the end one norm of whole rows. Slices and reshapes of the input's outer dimensions
     join for free. Slices that are all of a linear's result join too, with elementwise ops over one of them, or over
-    several if all are of one size: silu(gate) * up is stored, and the two are not. Around `nn.matmul`: elementwise ops.
-    A group yields at most two results of each slice.
+    several if all are of one size: silu(gate) * up is stored, and the two are not. Around `nn.matmul` and `nn.conv`:
+    elementwise ops; a convolution of a picture also takes the transposition that brings its few channels last. A group
+    yields at most two results of each slice.
   }];
 }
 
