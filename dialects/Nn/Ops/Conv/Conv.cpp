@@ -142,7 +142,9 @@ ContractionMaps ConvOp::getMaps() {
     moving.push_back(plain.back() * w.stride + windows[d] * w.dilation - w.padLow);
   }
   AffineExpr out = getAffineDimExpr(column, context);
-  AffineExpr in = out.floorDiv(ofGroup) * channels + getAffineDimExpr(depth, context) % channels;
+  AffineExpr in = getAffineDimExpr(depth, context) % channels;
+  if (getGroups() != 1)
+    in = out.floorDiv(ofGroup) * channels + in;
   SmallVector<AffineExpr> &left = getTransposed() ? plain : moving, &result = getTransposed() ? moving : plain;
   left.push_back(in);
   result.push_back(out);

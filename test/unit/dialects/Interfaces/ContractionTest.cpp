@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What nn.linear, nn.matmul and nn.experts answer, and a convolution that only this file knows.
+// What nn.linear, nn.matmul, nn.experts and nn.conv answer, and a product that only this file knows.
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
@@ -15,28 +15,6 @@ using namespace mlir;
 using namespace intarsia;
 
 namespace {
-
-/// `test.convolution`: images [n, height, width, channels] by [outputs, 3, 3, channels], with a stride of 2.
-class ConvolutionOp
-    : public Op<ConvolutionOp, OpTrait::ZeroRegions, OpTrait::OneResult, OpTrait::ZeroSuccessors,
-                OpTrait::NOperands<2>::Impl, ContractionOpInterface::Trait, StoredOperandOpInterface::Trait> {
-public:
-  using Op::Op;
-  static StringRef getOperationName() { return "test.convolution"; }
-  static ArrayRef<StringRef> getAttributeNames() { return {}; }
-  OpOperand &getLeftOperand() { return getOperation()->getOpOperand(0); }
-  SmallVector<OpOperand *> getRightOperands() { return {&getOperation()->getOpOperand(1)}; }
-  MutableOperandRange getBiasOperand() { return MutableOperandRange(getOperation(), 2, 0); }
-  std::optional<Type> getPrecision() { return std::nullopt; }
-  void setPrecision(Type) {}
-  StoredOperand getStoredOperand(unsigned operand) { return operand ? StoredOperand::Matrix : StoredOperand::None; }
-  ContractionMaps getMaps() {
-    auto loop = [&](unsigned number) { return getAffineDimExpr(number, getContext()); };
-    auto map = [&](ArrayRef<AffineExpr> results) { return AffineMap::get(7, 0, results, getContext()); };
-    return {map({loop(0), loop(1) * 2 + loop(4), loop(2) * 2 + loop(5), loop(6)}),
-            map({loop(3), loop(4), loop(5), loop(6)}), map({loop(0), loop(1), loop(2), loop(3)})};
-  }
-};
 
 /// `test.columns`: rows [n, k] by a stored matrix [k, m].
 class ColumnsOp
@@ -61,7 +39,7 @@ public:
 class TestDialect : public Dialect {
 public:
   explicit TestDialect(MLIRContext *context) : Dialect("test", context, TypeID::get<TestDialect>()) {
-    addOperations<ColumnsOp, ConvolutionOp>();
+    addOperations<ColumnsOp>();
   }
   static StringRef getDialectNamespace() { return "test"; }
 };
@@ -70,14 +48,15 @@ const char ops[] = R"(
 func.func @ops(%x: tensor<?x5x8xf32>, %w: tensor<6x8xf32>, %b: tensor<6xf32>, %l: tensor<3x8x4xf32>,
                %r: tensor<3x6x8xf32>, %t: tensor<?x16xf32>, %indices: tensor<?x2xi32>, %weights: tensor<?x2xf32>,
                %gateUp: tensor<4x2x32x16xf32>, %gateUpBias: tensor<4x2x32xf32>, %down: tensor<4x16x32xf32>,
-               %image: tensor<2x9x9x3xf32>, %filter: tensor<4x3x3x3xf32>, %matrix: tensor<16x4xf32>) {
+               %image: tensor<2x9x9x3xf32>, %filter: tensor<4x27xf32>, %matrix: tensor<16x4xf32>) {
   %linear = nn.linear %x, %w, %b {precision = bf16}
       : (tensor<?x5x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<?x5x6xf32>
   %matmul = nn.matmul %l, %r {transpose_lhs, transpose_rhs} : (tensor<3x8x4xf32>, tensor<3x6x8xf32>) -> tensor<3x4x6xf32>
   %experts = nn.experts %t, %indices, %weights, %gateUp, %down gate_up_bias %gateUpBias
       {activation = #nn.gated_activation<silu>} : (tensor<?x16xf32>, tensor<?x2xi32>, tensor<?x2xf32>,
       tensor<4x2x32x16xf32>, tensor<4x16x32xf32>, tensor<4x2x32xf32>) -> tensor<?x16xf32>
-  %convolution = "test.convolution"(%image, %filter) : (tensor<2x9x9x3xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x4x4xf32>
+  %convolution = nn.conv %image, %filter {window = array<i64: 3, 3>, strides = array<i64: 2, 2>}
+      : (tensor<2x9x9x3xf32>, tensor<4x27xf32>) -> tensor<2x4x4x4xf32>
   %columns = "test.columns"(%t, %matrix) : (tensor<?x16xf32>, tensor<16x4xf32>) -> tensor<?x4xf32>
   return
 }
@@ -179,14 +158,20 @@ TEST_F(Contraction, ExpertsGatherRowsAndGiveNoSums) {
 }
 
 TEST_F(Contraction, ConvolutionReadsWindows) {
-  ContractionOpInterface op = find("test.convolution");
-  EXPECT_EQ(text(op.getMaps()), "0??6 3456 0123");
+  ContractionOpInterface op = find("nn.conv");
+  EXPECT_EQ(text(op.getMaps()), "0??? 34 0123");
   EXPECT_EQ(loops(op, ContractionLoop::Row), Loops({0, 1, 2}));
   EXPECT_EQ(loops(op, ContractionLoop::Column), Loops({3}));
-  EXPECT_EQ(loops(op, ContractionLoop::Depth), Loops({4, 5, 6}));
+  EXPECT_EQ(loops(op, ContractionLoop::Depth), Loops({4}));
   EXPECT_EQ(op.getLeftRead(), LeftRead::Window);
+  EXPECT_TRUE(op.hasStoredRight());
+  EXPECT_TRUE(op.givesSums());
   // Passes that take rows for what they are leave it alone.
   EXPECT_EQ(asProductWithWeight(op), nullptr);
+  // The window at [1, 2] reads its position [2, 0] of the second channel, of 27 columns the 19th, at [4, 4].
+  ContractionMaps maps = op.getMaps();
+  SmallVector<int64_t> at = maps.left.compose(ArrayRef<int64_t>({0, 1, 2, 3, 19}));
+  EXPECT_EQ(at, (SmallVector<int64_t>{0, 4, 4, 1}));
 }
 
 TEST_F(Contraction, MatricesByColumnsAreLeftAlone) {
@@ -199,13 +184,13 @@ TEST_F(Contraction, MatricesByColumnsAreLeftAlone) {
 }
 
 TEST_F(Contraction, DimensionsAreSharedByALoopThatCountsThemAlone) {
-  ContractionMaps linear = find("nn.linear").getMaps(), convolution = find("test.convolution").getMaps();
+  ContractionMaps linear = find("nn.linear").getMaps(), convolution = find("nn.conv").getMaps();
   EXPECT_EQ(sharedDimension(linear.left, 2, linear.right), 1);
   EXPECT_EQ(sharedDimension(linear.result, 2, linear.right), 0);
   EXPECT_EQ(sharedDimension(linear.left, 0, linear.right), std::nullopt);
   EXPECT_EQ(sharedDimension(convolution.result, 1, convolution.left), std::nullopt);
   EXPECT_EQ(sharedDimension(convolution.left, 1, convolution.right), std::nullopt);
-  EXPECT_EQ(sharedDimension(convolution.left, 3, convolution.right), 3);
+  EXPECT_EQ(sharedDimension(convolution.result, 3, convolution.right), 0);
 }
 
 TEST_F(Contraction, ClonesHaveOtherTensors) {
