@@ -152,6 +152,12 @@ public:
   mlir::Value linear(mlir::Location at, mlir::Value input, mlir::Value weight, mlir::Value bias);
   mlir::Value layerNorm(mlir::Location at, mlir::Value input, mlir::Value scale, mlir::Value bias, double epsilon);
   mlir::Value rmsNorm(mlir::Location at, mlir::Value input, mlir::Value scale, double epsilon);
+  /// Normalises each group of the channels of images [batch, spatial…, channels], whose sizes are `shape`, by mean and
+  /// deviation of its elements at all positions (arXiv 1803.08494); then scales and shifts each channel, by tensors
+  /// [channels] that may be null. With as many groups as channels it is an instance norm. `groups` divides the
+  /// channels.
+  mlir::Value imageNorm(mlir::Location at, mlir::Value input, const Shape &shape, mlir::Value scale, mlir::Value bias,
+                        int64_t groups, double epsilon);
   /// Picks rows of a table [rows, features] by indices […]: […, features], widened to the type `element`.
   mlir::Value embedding(mlir::Location at, mlir::Value table, mlir::Value indices, mlir::Type element);
   mlir::Value activation(mlir::Location at, mlir::Value input, Activation activation);

@@ -11,6 +11,7 @@
 #include "dialects/Nn/Prepacking.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Verifier.h"
 #include "gmock/gmock.h"
@@ -124,6 +125,30 @@ TEST_F(ModuleBuilderTest, ProductsThatOverflowAreReported) {
   builder->beginFunction("main", {});
   builder->compute(builder->nodeLocation(""), SizeOp::Multiply, int64_t(1) << 62, 4);
   EXPECT_EQ(errors.message(), "the size 4611686018427387904 * 4 is no number of 64 bits");
+}
+
+TEST_F(ModuleBuilderTest, NormsOfImagesAreReductionsOverPositions) {
+  context.loadDialect<math::MathDialect>();
+  Shape shape = {"n", "height", 5, 6};
+  builder->beginFunction("main", {{"x", f32(), shape, {}, {}}, {"scale", f32(), {6}, {}, {}}});
+  Value norm = builder->imageNorm(builder->nodeLocation("norm"), builder->input("x"), shape, builder->input("scale"),
+                                  Value(), 3, 1e-5);
+  builder->output(norm, "y", shape);
+  builder->endFunction({}, DictionaryAttr::get(&context));
+  EXPECT_FALSE(errors.any());
+  EXPECT_TRUE(succeeded(verify(*module)));
+  // Sums and squares keep the batch and the group; one loop over all elements finishes.
+  SmallVector<std::pair<unsigned, unsigned>> loops;
+  module->walk([&](linalg::GenericOp op) { loops.push_back({op.getNumParallelLoops(), op.getNumReductionLoops()}); });
+  EXPECT_THAT(loops, ElementsAre(std::pair(2u, 3u), std::pair(2u, 0u), std::pair(2u, 3u), std::pair(2u, 0u),
+                                 std::pair(5u, 0u)));
+}
+
+TEST_F(ModuleBuilderTest, GroupsThatDoNotDivideChannelsAreReported) {
+  Shape shape = {2, 4, 5, 6};
+  builder->beginFunction("main", {{"x", f32(), shape, {}, {}}});
+  builder->imageNorm(builder->nodeLocation("norm"), builder->input("x"), shape, Value(), Value(), 4, 1e-5);
+  EXPECT_THAT(errors.message(), HasSubstr("a norm of 4 groups is not possible of 6 channels"));
 }
 
 TEST_F(ModuleBuilderTest, NamesOfSizesAreNamesInIR) {
