@@ -40,7 +40,7 @@ class Axis:
             scale = F(size - 1) / F(self.size - 1) if self.size > 1 else F(0)
         else:
             scale = F(size) / F(max(self.size, 1))
-        return (np.arange(self.size, dtype=F) + F(self.shift)) * scale + F(self.offset)
+        return ((np.arange(self.size) + float(F(self.shift))) * float(scale) + float(F(self.offset))).astype(F)
 
     def step(self, size: int) -> float:
         one = replace(self, shift=0, offset=0, size=2) if self.scale is not None else None
@@ -175,20 +175,15 @@ def roi_align(
 ) -> np.ndarray:  # fmt: skip
     """Section 3 of arXiv 1703.06870, with the points of a cell in a grid."""
     y = np.zeros((len(boxes), *sizes, x.shape[-1]))
-    for r, (box, image) in enumerate(zip(boxes.astype(F) * F(scale), images, strict=True)):
+    for r, (box, image) in enumerate(zip(boxes.astype(float) * float(F(scale)), images, strict=True)):
         points = []
         for d in range(2):
-            begin, end = box[1 - d], box[3 - d]
-            length = end - begin
-            if half_pixel:
-                begin -= F(0.5)
-            else:
-                length = max(length, F(1))
-            cell = length / F(sizes[d])
+            begin, end = float(box[1 - d]), float(box[3 - d])
+            length = end - begin if half_pixel else max(end - begin, 1)
+            begin -= 0.5 if half_pixel else 0
             each = np.arange(sizes[d] * samples)
-            points.append(
-                begin + (each // samples).astype(F) * cell + ((each % samples).astype(F) + F(0.5)) * cell / F(samples)
-            )
+            place = each // samples + (each % samples + 0.5) / samples
+            points.append((begin + place * length / sizes[d]).astype(F))
         for i, j in np.ndindex(*sizes):
             values = []
             for p in points[0][i * samples : (i + 1) * samples]:

@@ -27,7 +27,12 @@ def SizeOpInterface : OpInterface<"SizeOpInterface"> {
       pass because one is dynamic are a pair.
     }],
     "::llvm::SmallVector<std::pair<::mlir::AffineExpr, ::mlir::AffineExpr>>", "getEqualSizes",
-    (ins "::llvm::ArrayRef<::llvm::SmallVector<::mlir::AffineExpr>>":$operandSizes)>
+    (ins "::llvm::ArrayRef<::llvm::SmallVector<::mlir::AffineExpr>>":$operandSizes)>,
+    InterfaceMethod<[{
+      Pairs of sizes of which the second must be at least the first, or the op would read what is not there.
+    }],
+    "::llvm::SmallVector<std::pair<::mlir::AffineExpr, ::mlir::AffineExpr>>", "getLeastSizes",
+    (ins "::llvm::ArrayRef<::llvm::SmallVector<::mlir::AffineExpr>>":$operandSizes), "", "return {};">
   ];
 }
 

@@ -243,6 +243,8 @@ void SymbolicSizes::visit(Operation *op) {
       operands.emplace_back(of(operand));
     for (auto [left, right] : sized.getEqualSizes(operands))
       requireEqual(left, right, op);
+    for (auto [least, size] : sized.getLeastSizes(operands))
+      requireAtMost(least, size, op);
     if (auto indexed = dyn_cast<IndexOperandOpInterface>(op))
       for (const IndexOperand &index : indexed.getIndexOperands(operands))
         if (index.isGuarded) // the kernel reads something for any index

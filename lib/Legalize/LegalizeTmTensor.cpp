@@ -133,8 +133,8 @@ struct LowerScan : OpRewritePattern<tm_tensor::ScanOp> {
   }
 };
 
-/// tm_tensor.sort: the rank of each element is the number of those that come before it, which gives the element of each
-/// rank. That is n² comparisons. Equal elements keep their order, and NaN is larger than all numbers.
+/// tm_tensor.sort becomes nn.sort of its first tensor, whose indices say what is read of each. Equal elements keep
+/// their order, and NaN is larger than all numbers.
 struct LowerSort : OpRewritePattern<tm_tensor::SortOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -186,66 +186,24 @@ struct LowerSort : OpRewritePattern<tm_tensor::SortOp> {
     Location location = op.getLoc();
     Value first = op.getOutputs()[0];
     int64_t rank = cast<RankedTensorType>(first.getType()).getRank(), dimension = op.getDimension();
-    MLIRContext *context = op.getContext();
-    // Loops: the dimensions, then the elements that each one is compared with.
-    AffineMap here = rewriter.getMultiDimIdentityMap(rank + 1).dropResult(rank);
-    SmallVector<AffineExpr> others(here.getResults());
-    others[dimension] = getAffineDimExpr(rank, context);
-    AffineMap there = AffineMap::get(rank + 1, 0, others, context);
-    SmallVector<utils::IteratorType> iterators(rank, utils::IteratorType::parallel);
-    iterators.push_back(utils::IteratorType::reduction);
-    Type i64 = rewriter.getI64Type();
-    Value zero = arith::ConstantOp::create(rewriter, location, rewriter.getI64IntegerAttr(0));
-    Value one = arith::ConstantOp::create(rewriter, location, rewriter.getI64IntegerAttr(1));
-    auto zeros = [&]() -> Value {
-      return linalg::FillOp::create(rewriter, location, zero, emptyLike(rewriter, location, first, i64)).getResult(0);
-    };
-    auto isBefore = [&](OpBuilder &b, Location at, Value x, Value y) -> Value { // x before y if they differ
-      if (!order->isFloat) {
-        using P = arith::CmpIPredicate;
-        P predicate =
-            order->isUnsigned ? (order->isDescending ? P::ugt : P::ult) : (order->isDescending ? P::sgt : P::slt);
-        return arith::CmpIOp::create(b, at, predicate, x, y);
-      }
-      using P = arith::CmpFPredicate;
-      if (!order->isDescending)
-        std::swap(x, y); // x is the larger one
-      Value isLarger = arith::CmpFOp::create(b, at, P::OGT, x, y);
-      Value isNaN = arith::CmpFOp::create(b, at, P::UNO, x, x), isNumber = arith::CmpFOp::create(b, at, P::ORD, y, y);
-      return arith::OrIOp::create(b, at, isLarger, arith::AndIOp::create(b, at, isNaN, isNumber));
-    };
-    Value ranks =
-        generic(rewriter, location, {first, first}, zeros(), {here, there, here}, iterators,
-                [&](OpBuilder &b, Location at, ValueRange values) -> Value {
-                  Value mine = linalg::IndexOp::create(b, at, dimension);
-                  Value theirs = linalg::IndexOp::create(b, at, rank);
-                  Value isEarlier = arith::CmpIOp::create(b, at, arith::CmpIPredicate::ult, theirs, mine);
-                  Value before = isBefore(b, at, values[1], values[0]);
-                  Value behind = isBefore(b, at, values[0], values[1]);
-                  Value isEqual =
-                      arith::XOrIOp::create(b, at, arith::OrIOp::create(b, at, before, behind),
-                                            arith::ConstantOp::create(b, at, b.getBoolAttr(true)).getResult());
-                  Value counts = arith::OrIOp::create(b, at, before, arith::AndIOp::create(b, at, isEqual, isEarlier));
-                  Value count = arith::SelectOp::create(b, at, counts, one, zero);
-                  return arith::AddIOp::create(b, at, values[2], count);
-                });
-    Value sources = generic(rewriter, location, {ranks}, zeros(), {there, here}, iterators,
-                            [&](OpBuilder &b, Location at, ValueRange values) -> Value {
-                              Value mine = linalg::IndexOp::create(b, at, dimension);
-                              Value theirs = linalg::IndexOp::create(b, at, rank);
-                              Value wanted = arith::IndexCastOp::create(b, at, i64, mine);
-                              Value isIt = arith::CmpIOp::create(b, at, arith::CmpIPredicate::eq, values[0], wanted);
-                              Value source = arith::SelectOp::create(
-                                  b, at, isIt, arith::IndexCastOp::create(b, at, i64, theirs).getResult(), zero);
-                              return arith::AddIOp::create(b, at, values[1], source);
-                            });
-    SmallVector<Value> results;
     AffineMap identity = rewriter.getMultiDimIdentityMap(rank);
     SmallVector<utils::IteratorType> parallel(rank, utils::IteratorType::parallel);
+    // nn.sort takes integers with a sign, and bits without one: the highest bit is the sign.
+    Value keys = first;
+    Type element = cast<RankedTensorType>(first.getType()).getElementType();
+    if (!order->isFloat && order->isUnsigned != element.isInteger(1))
+      keys = generic(rewriter, location, {first}, emptyLike(rewriter, location, first, element), {identity, identity},
+                     parallel, [&](OpBuilder &b, Location at, ValueRange values) -> Value {
+                       APInt sign = APInt::getSignMask(element.getIntOrFloatBitWidth());
+                       Value bit = arith::ConstantOp::create(b, at, b.getIntegerAttr(element, sign));
+                       return arith::XOrIOp::create(b, at, values[0], bit);
+                     });
+    auto sorted = nn::SortOp::create(rewriter, location, keys, dimension, order->isDescending);
+    SmallVector<Value> results;
     for (Value output : op.getOutputs()) {
       Type element = cast<RankedTensorType>(output.getType()).getElementType();
-      results.push_back(generic(rewriter, location, {sources}, emptyLike(rewriter, location, output, element),
-                                {identity, identity}, parallel,
+      results.push_back(generic(rewriter, location, {sorted.getIndices()},
+                                emptyLike(rewriter, location, output, element), {identity, identity}, parallel,
                                 [&](OpBuilder &b, Location at, ValueRange values) -> Value {
                                   SmallVector<Value> position;
                                   for (int64_t d = 0; d < rank; ++d)

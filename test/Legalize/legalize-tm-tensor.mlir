@@ -36,15 +36,12 @@ func.func @exclusive(%x: tensor<4x?xi32>, %e: tensor<4x?xi32>, %start: tensor<4x
   return %y#0 : tensor<4x?xi32>
 }
 
-// NaN is the largest: it comes first where larger ones do.
 // CHECK-LABEL: @sort
-// CHECK: linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "reduction"]
-// CHECK: ^bb0(%[[MINE:.+]]: f32, %[[THEIRS:.+]]: f32, %
-// CHECK: arith.cmpf ogt, %[[THEIRS]], %[[MINE]]
-// CHECK: arith.cmpf uno, %[[THEIRS]]
-// CHECK: linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "reduction"]
-// CHECK: tensor.extract %{{.+}} {legalize.inside} : tensor<4x7xf32>
-// CHECK: tensor.extract %{{.+}} {legalize.inside} : tensor<4x7xi64>
+// CHECK: %{{.+}}, %[[INDICES:.+]] = nn.sort %arg0 {axis = 1 : i64, descending}
+// CHECK: linalg.generic {{.+}} ins(%[[INDICES]]
+// CHECK: tensor.extract %arg0{{.+}} {legalize.inside} : tensor<4x7xf32>
+// CHECK: linalg.generic {{.+}} ins(%[[INDICES]]
+// CHECK: tensor.extract %arg1{{.+}} {legalize.inside} : tensor<4x7xi64>
 func.func @sort(%x: tensor<4x7xf32>, %i: tensor<4x7xi64>) -> (tensor<4x7xf32>, tensor<4x7xi64>) {
   %y:2 = tm_tensor.sort dimension(1) outs(%x, %i : tensor<4x7xf32>, tensor<4x7xi64>) {
   ^bb0(%a: f32, %b: f32, %c: i64, %d: i64):
@@ -52,6 +49,20 @@ func.func @sort(%x: tensor<4x7xf32>, %i: tensor<4x7xi64>) -> (tensor<4x7xf32>, t
     tm_tensor.yield %s : i1
   } -> tensor<4x7xf32>, tensor<4x7xi64>
   return %y#0, %y#1 : tensor<4x7xf32>, tensor<4x7xi64>
+}
+
+// Without a sign the highest bit is turned over.
+// CHECK-LABEL: @sort_unsigned
+// CHECK: arith.constant -128 : i8
+// CHECK: arith.xori
+// CHECK: nn.sort %{{.+}} {axis = 0 : i64} : (tensor<?xi8>)
+func.func @sort_unsigned(%x: tensor<?xi8>) -> tensor<?xi8> {
+  %y = tm_tensor.sort dimension(0) outs(%x : tensor<?xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    %s = arith.cmpi ule, %a, %b : i8
+    tm_tensor.yield %s : i1
+  } -> tensor<?xi8>
+  return %y : tensor<?xi8>
 }
 
 // CHECK-LABEL: @scatter

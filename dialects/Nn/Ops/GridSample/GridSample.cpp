@@ -52,6 +52,13 @@ SmallVector<Sizes> GridSampleOp::inferResultSizes(SizesRange sizes) {
 
 SizePairs GridSampleOp::getEqualSizes(SizesRange sizes) { return {{sizes[0][0], sizes[1][0]}}; }
 
+SizePairs GridSampleOp::getLeastSizes(SizesRange sizes) {
+  SizePairs pairs;
+  for (AffineExpr size : ArrayRef(sizes[0]).drop_front().drop_back())
+    pairs.push_back({getAffineConstantExpr(1, getContext()), size});
+  return pairs;
+}
+
 Work GridSampleOp::getWork(SizesRange, SizesRange resultSizes) {
   int64_t reads = 1, each = getKind() == Interpolation::Nearest ? 1 : getKind() == Interpolation::Linear ? 2 : 4;
   for (int64_t d = 0; d < typeOf(getInput()).getRank() - 2; ++d)

@@ -34,6 +34,13 @@ def Nn_GridSampleOp : Nn_TensorOp<"grid_sample", "Generic"> {
   let assemblyFormat = [{
     $kind `,` $outside `,` $input `,` $grid attr-dict `:` functional-type(operands, results)
   }];
+  let extraClassDeclaration = rootDeclaration # [{
+    /// A result may be declared with fewer or more static sizes than the operands imply.
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
+      return ::intarsia::nn::areCompatible(inferred, declared);
+    }
+    ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
+  }];
 }
 
 #endif

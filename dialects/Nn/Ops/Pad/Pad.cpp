@@ -62,6 +62,18 @@ SmallVector<Sizes> PadOp::inferResultSizes(SizesRange sizes) {
 
 INTARSIA_NO_EQUAL_SIZES(PadOp)
 
+/// There are as many elements as are taken away, and one to read.
+SizePairs PadOp::getLeastSizes(SizesRange sizes) {
+  SizePairs pairs;
+  for (auto [low, high, size] : llvm::zip_equal(getLow(), getHigh(), sizes[0])) {
+    int64_t taken = -(std::min<int64_t>(low, 0) + std::min<int64_t>(high, 0));
+    int64_t least = getKind() == PadKind::Constant ? taken : low + high != 0;
+    if (least != 0)
+      pairs.push_back({getAffineConstantExpr(least, getContext()), size});
+  }
+  return pairs;
+}
+
 Work PadOp::getWork(SizesRange, SizesRange) { return {}; }
 
 /// Nothing is padded.

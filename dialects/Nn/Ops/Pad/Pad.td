@@ -39,6 +39,13 @@ def Nn_PadOp : Nn_TensorOp<"pad", "Generic"> {
   let results = (outs RankedTensorOf<[F64, F32, BF16, F16, AnySignlessInteger]>:$result);
   let hasFolder = 1;
   let assemblyFormat = "$kind `,` $input attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = rootDeclaration # [{
+    /// A result may be declared with fewer or more static sizes than the operands imply.
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
+      return ::intarsia::nn::areCompatible(inferred, declared);
+    }
+    ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
+  }];
 }
 
 #endif

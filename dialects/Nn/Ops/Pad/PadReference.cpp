@@ -25,8 +25,9 @@ static Value buildConstant(ReferenceBuilder &builder, PadOp op) {
     high[d] -= behind;
   }
   TypedAttr value = op.getValue() ? *op.getValue() : cast<TypedAttr>(builder.getZeroAttr(elementOf(tensor)));
-  if (llvm::is_contained(cast<RankedTensorType>(op.getType()).getShape(), 0))
-    return builder.empty(all, elementOf(tensor));
+  auto isEmpty = [](Value of) { return llvm::is_contained(cast<RankedTensorType>(of.getType()).getShape(), 0); };
+  if (isEmpty(tensor) || isEmpty(op.getResult()))
+    return builder.filled(all, value);
   auto isNegative = [](int64_t amount) { return amount < 0; };
   if (llvm::any_of(op.getLow(), isNegative) || llvm::any_of(op.getHigh(), isNegative))
     tensor = tensor::ExtractSliceOp::create(builder, tensor, offsets, sizes,

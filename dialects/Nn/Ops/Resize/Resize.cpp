@@ -121,6 +121,15 @@ SmallVector<Sizes> ResizeOp::inferResultSizes(SizesRange sizes) {
 
 INTARSIA_NO_EQUAL_SIZES(ResizeOp)
 
+/// There is an element to read, even if the result has none.
+SizePairs ResizeOp::getLeastSizes(SizesRange sizes) {
+  SizePairs pairs;
+  for (int64_t axis : getAxes())
+    if (typeOf(getResult()).getDimSize(axis) != 0)
+      pairs.push_back({getAffineConstantExpr(1, getContext()), sizes[0][axis]});
+  return pairs;
+}
+
 Work ResizeOp::getWork(SizesRange, SizesRange resultSizes) {
   if (getKind() == Interpolation::Nearest)
     return {};

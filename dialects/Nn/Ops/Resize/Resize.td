@@ -17,7 +17,7 @@ def Nn_ResizeOp : Nn_TensorOp<"resize", "Generic"> {
 
     `x = (o + shift) * scale + offset`
 
-    in f32, with the entries of `shifts`, `scales` and `offsets` for the axis: a scale is a step of the input for one of
+    rounded once to f32, with the entries of `shifts`, `scales` and `offsets` for the axis: a scale is a step of the input for one of
     the result. Without `scales` it is `input size / result size`, and with `corners` `(input size - 1) / (result size -
     1)`, or 0 where the result has one position; without `shifts` and `offsets` they are 0. Importers write what their
     formats know by it: `half_pixel` is a shift of 0.5 and an offset of -0.5, `asymmetric` has neither, `align_corners` is
@@ -64,6 +64,7 @@ def Nn_ResizeOp : Nn_TensorOp<"resize", "Generic"> {
     /// The step of the input for one of the result along an axis, by its number among `axes`; none if the sizes that it
     /// follows from are dynamic.
     std::optional<float> getStep(unsigned number);
+    ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
   }];
 }
 

@@ -65,11 +65,14 @@ static Value toPosition(ScalarBuilder &b, Value whole) {
 }
 
 Value AxisLoops::coordinate(ScalarBuilder &b, Integer position) {
-  Value x = b.toFloat(position);
+  // Products of numbers of f32 are exact in f64, so that kernels which fuse sums into them give the same.
+  auto widen = [&](Value value) { return arith::ExtFOp::create(b, b.getF64Type(), value).getResult(); };
+  Value x =
+      arith::SIToFPOp::create(b, b.getF64Type(), arith::IndexCastOp::create(b, b.getI64Type(), position).getResult());
   if (op.getShifts() && (*op.getShifts())[number] != 0)
-    x = b.add(x, b.f32((*op.getShifts())[number]));
+    x = b.add(x, b.f64((*op.getShifts())[number]));
   if (std::optional<float> step = op.getStep(number)) {
-    x = b.mul(x, b.f32(*step));
+    x = b.mul(x, b.f64(*step));
   } else {
     Value read = b.toFloat({b, b.index(size)}), written = b.toFloat({b, b.index(made)});
     if (op.getCorners()) {
@@ -77,16 +80,16 @@ Value AxisLoops::coordinate(ScalarBuilder &b, Integer position) {
       read = b.sub(read, b.f32(1));
       Value steps = b.sub(written, b.f32(1));
       Value isAlone = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, steps, b.f32(0));
-      x = b.mul(x, b.select(isAlone, b.f32(0), b.div(read, b.max(steps, b.f32(1)))));
+      x = b.mul(x, widen(b.select(isAlone, b.f32(0), b.div(read, b.max(steps, b.f32(1))))));
     } else {
-      x = b.mul(x, b.div(read, written));
+      x = b.mul(x, widen(b.div(read, written)));
     }
   }
   if (op.getOffsets() && (*op.getOffsets())[number] != 0)
-    x = b.add(x, b.f32((*op.getOffsets())[number]));
+    x = b.add(x, b.f64((*op.getOffsets())[number]));
   // Positions are integers of 64 bits: coordinates that no tensor has need not be exact.
-  constexpr float far = 1 << 30;
-  return b.min(b.max(x, b.f32(-far)), b.f32(2 * far));
+  constexpr double far = 1 << 30;
+  return b.narrow(b.min(b.max(x, b.f64(-far)), b.f64(2 * far)), b.getF32Type());
 }
 
 Value AxisLoops::nearest() {
@@ -126,31 +129,30 @@ Value AxisLoops::kernel(ScalarBuilder &b, Value distance) {
 
 std::pair<Value, Value> AxisLoops::weights() {
   float reach = float(support()) * factor();
-  auto firstAt = [&](ScalarBuilder &b, Value x) { // the first element nearer than the reach
-    return toPosition(b, b.add(math::FloorOp::create(b, b.sub(x, b.f32(reach))), b.f32(1)));
-  };
   Value first = builder.parallel({made}, builder.getI64Type(), {}, [&](ScalarBuilder &b, ValueRange) -> Value {
-    return arith::IndexCastOp::create(b, b.getI64Type(), firstAt(b, coordinate(b, b.indexOf(0))));
+    Value below = math::FloorOp::create(b, b.sub(coordinate(b, b.indexOf(0)), b.f32(reach)));
+    return arith::FPToSIOp::create(b, b.getI64Type(), b.add(below, b.f32(1))); // the first that is nearer
   });
   MixedSizes table = {made, builder.getIndexAttr(taps())};
-  Value weights = builder.parallel(table, builder.getF32Type(), {}, [&](ScalarBuilder &b, ValueRange) -> Value {
-    Value x = coordinate(b, b.indexOf(0));
-    Integer position = Integer(b, firstAt(b, x)) + b.indexOf(1);
-    Value distance = b.abs(b.sub(b.toFloat(position), x));
-    if (factor() != 1)
-      distance = b.div(distance, b.f32(factor()));
-    Value weight = kernel(b, distance);
-    if (op.getExcludeOutside()) // a negative position is a large one without a sign
-      weight = b.select(position < Integer(b, b.index(size)), weight, b.f32(0));
-    return weight;
-  });
+  AffineMap ofPosition = builder.leading(2, 1);
+  Value weights =
+      builder.parallel(table, builder.getF32Type(), {{first, ofPosition}}, [&](ScalarBuilder &b, ValueRange v) {
+        Value x = coordinate(b, b.indexOf(0));
+        Integer position = b.toIndex(v[0]) + b.indexOf(1);
+        Value distance = b.abs(b.sub(b.toFloat(position), x));
+        if (factor() != 1)
+          distance = b.div(distance, b.f32(factor()));
+        Value weight = kernel(b, distance);
+        if (op.getExcludeOutside()) // a negative position is a large one without a sign
+          weight = b.select(position < Integer(b, b.index(size)), weight, b.f32(0));
+        return weight;
+      });
   if (!op.getExcludeOutside() && !op.getAntialias())
     return {first, weights};
   Value sums = builder.fold(builder.filled({made}, builder.getF32FloatAttr(0)), 1, {{weights, builder.identity(2)}},
                             [](ScalarBuilder &b, ValueRange v) { return b.add(v[1], v[0]); });
-  weights =
-      builder.parallel(table, builder.getF32Type(), {{weights, builder.identity(2)}, {sums, builder.leading(2, 1)}},
-                       [](ScalarBuilder &b, ValueRange v) { return b.div(v[0], v[1]); });
+  weights = builder.parallel(table, builder.getF32Type(), {{weights, builder.identity(2)}, {sums, ofPosition}},
+                             [](ScalarBuilder &b, ValueRange v) { return b.div(v[0], v[1]); });
   return {first, weights};
 }
 

@@ -61,6 +61,11 @@ SmallVector<Sizes> RoiAlignOp::inferResultSizes(SizesRange sizes) {
 
 SizePairs RoiAlignOp::getEqualSizes(SizesRange sizes) { return {{sizes[1][0], sizes[2][0]}}; }
 
+SizePairs RoiAlignOp::getLeastSizes(SizesRange sizes) {
+  AffineExpr one = getAffineConstantExpr(1, getContext());
+  return {{one, sizes[0][1]}, {one, sizes[0][2]}};
+}
+
 Work RoiAlignOp::getWork(SizesRange, SizesRange resultSizes) {
   return workOfElements(*this, resultSizes[0], 8 * getSamples() * getSamples(), 0);
 }

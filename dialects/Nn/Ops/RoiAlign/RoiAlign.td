@@ -17,8 +17,8 @@ def Nn_RoiAlignOp : Nn_TensorOp<"roi_align", "Generic", [DeclareOpInterfaceMetho
     `spatial_scale`, less half a pixel with `half_pixel`; without it a region is at least one pixel wide and high. It is
     divided into cells, and a cell has `samples` times `samples` points, each in the middle of its part. A point reads the
     image between its four nearest elements, and 0 where it lies more than one pixel outside. The result is the mean of
-    a cell's points, or with `largest` the largest of the four weighted elements of all points. Positions and weights are
-    computed in f32.
+    a cell's points, or with `largest` the largest of the four weighted elements of all points. Positions are
+    rounded to f32 once, weights are computed in f32.
     It is `RoiAlign` of ONNX (version 16), `roi_align` of torchvision; source: arXiv 1703.06870, section 3.
 
     Rejected: other ranks, a last dimension of boxes other than 4, numbers of regions that differ, `samples`
@@ -33,6 +33,13 @@ def Nn_RoiAlignOp : Nn_TensorOp<"roi_align", "Generic", [DeclareOpInterfaceMetho
                    UnitAttr:$largest);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = "$input `,` $boxes `,` $images attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = rootDeclaration # [{
+    /// A result may be declared with fewer or more static sizes than the operands imply.
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
+      return ::intarsia::nn::areCompatible(inferred, declared);
+    }
+    ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
+  }];
 }
 
 #endif

@@ -28,16 +28,22 @@ static std::array<Value, 3> buildPoints(ReferenceBuilder &builder, RoiAlignOp op
   };
   Value points = builder.parallel(
       sizes, builder.getF32Type(), {corner(0), corner(1)}, [&](ScalarBuilder &b, ValueRange v) -> Value {
-        Value scale = b.f32(op.getSpatialScale().convertToFloat());
-        Value begin = b.mul(b.widen(v[0]), scale), end = b.mul(b.widen(v[1]), scale);
+        // In f64, so that all kernels which compute a point give the same f32.
+        auto widen = [&](Value value) { return arith::ExtFOp::create(b, b.getF64Type(), value).getResult(); };
+        auto number = [&](Integer integer) -> Value {
+          return arith::SIToFPOp::create(b, b.getF64Type(),
+                                         arith::IndexCastOp::create(b, b.getI64Type(), integer).getResult());
+        };
+        Value scale = b.f64(op.getSpatialScale().convertToFloat());
+        Value begin = b.mul(widen(v[0]), scale), end = b.mul(widen(v[1]), scale);
         Value length = b.sub(end, begin);
         if (op.getHalfPixel())
-          begin = b.sub(begin, b.f32(0.5f));
+          begin = b.sub(begin, b.f64(0.5));
         else
-          length = b.max(length, b.f32(1));
-        Value cell = b.div(length, b.f32(float(cells)));
-        Value part = b.div(b.mul(b.add(b.toFloat(b.indexOf(1) % samples), b.f32(0.5f)), cell), b.f32(float(samples)));
-        return b.add(b.add(begin, b.mul(b.toFloat(b.indexOf(1) / samples), cell)), part);
+          length = b.max(length, b.f64(1));
+        Value cell = b.div(length, b.f64(double(cells)));
+        Value place = b.div(b.add(number(b.indexOf(1) % samples), b.f64(0.5)), b.f64(double(samples)));
+        return b.narrow(b.add(begin, b.mul(b.add(number(b.indexOf(1) / samples), place), cell)), b.getF32Type());
       });
   auto table = [&](Type element, llvm::function_ref<Value(ScalarBuilder &, Value, Value)> body) {
     return builder.parallel(sizes, element, {{points, builder.identity(2)}}, [&](ScalarBuilder &b, ValueRange v) {

@@ -74,6 +74,10 @@ SmallVector<Sizes> SortOp::inferResultSizes(SizesRange sizes) { return {sizes[0]
 INTARSIA_NO_EQUAL_SIZES(TopKOp)
 INTARSIA_NO_EQUAL_SIZES(SortOp)
 
+SizePairs TopKOp::getLeastSizes(SizesRange sizes) {
+  return {{getAffineConstantExpr(getK(), getContext()), sizes[0][getAxis()]}};
+}
+
 /// Comparisons of a merge sort of runs of at most `longest` elements; of a dynamic size each with each other.
 static Work workOfSort(Operation *op, const Sizes &sizes, int64_t size, int64_t longest) {
   if (ShapedType::isDynamic(size))

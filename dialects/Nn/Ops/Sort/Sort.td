@@ -32,6 +32,13 @@ def Nn_TopKOp : Nn_SortingOp<"top_k"> {
     ```
   }];
   let arguments = (ins Nn_SortableTensor:$input, I64Attr:$axis, I64Attr:$k, UnitAttr:$smallest);
+  let extraClassDeclaration = rootDeclaration # [{
+    /// A result may be declared with fewer or more static sizes than the operands imply.
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
+      return ::intarsia::nn::areCompatible(inferred, declared);
+    }
+    ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
+  }];
 }
 
 def Nn_SortOp : Nn_SortingOp<"sort"> {

@@ -4,15 +4,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A merge sort: in each step two sorted runs become one, of twice the length. An element of the new run finds by binary
-// search how many of those before it come from the first of the two runs ("Merge path", arXiv 1406.2628), so that all
-// elements of a step are computed beside each other. Runs have a power of two of elements, and of the largest k
-// elements none becomes longer than the next power of two of k. Where the size is dynamic, so is the number of steps:
-// there each element is compared with each other one, and its rank is the number of those before it.
+// Elements of at most 32 bits and their indices are one integer each, so that no two are equal. Blocks of them are
+// sorted by their ranks: how many of the block are less. Then in each step two sorted runs become one. An element of
+// the new run finds by binary search how many of those before it come from the first of the two runs ("Merge path",
+// arXiv 1406.2628), so that all elements of a step are computed beside each other. Runs have a power of two of
+// elements, and of the largest k elements none becomes longer than the next power of two of k. Where the size is
+// dynamic, so would be the number of steps: there, and of wider elements, the ranks are those among all elements.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Ops/References.h"
 
 #include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace intarsia;
@@ -37,15 +40,17 @@ public:
 private:
   /// An integer whose order is that of the elements.
   Value keyOf(ScalarBuilder &b, Value element);
-  Value keys(int64_t padded);
-  Value merge(Value keys, Value order, int64_t run, int64_t longest, int64_t runs);
+  /// Keys and indices as integers of 64 bits, of so many elements: those behind the last one are larger than all.
+  Value places(int64_t padded);
+  Value sortBlocks(Value places, int64_t blocks, int64_t block);
+  Value merge(Value places, int64_t run, int64_t longest, int64_t runs);
   /// The first `count` elements along the axis.
   Value firstOf(Value tensor, OpFoldResult count) {
     SmallVector<OpFoldResult> zeros(rank, builder.getIndexAttr(0)), ones(rank, builder.getIndexAttr(1));
     return tensor::ExtractSliceOp::create(builder, tensor, zeros, with(count), ones);
   }
-  Value orderOfStatic(int64_t size, int64_t count);
-  Value orderOfDynamic(OpFoldResult count);
+  Value orderByMerging(int64_t size, int64_t count);
+  Value orderByRanks(OpFoldResult count);
   SmallVector<Value> here(ScalarBuilder &b, Value position) {
     SmallVector<Value> at;
     for (unsigned d = 0; d < rank; ++d)
@@ -74,6 +79,11 @@ private:
 };
 } // namespace
 
+/// True if a result of these sizes has no elements, so that there may be none to read.
+static bool isEmpty(const MixedSizes &sizes) {
+  return llvm::any_of(sizes, [](OpFoldResult size) { return isConstantIntValue(size, 0); });
+}
+
 Value SortLoops::keyOf(ScalarBuilder &b, Value element) {
   auto number = [&](const APInt &value) -> Value { return arith::ConstantOp::create(b, b.getIntegerAttr(key, value)); };
   unsigned width = key.getWidth();
@@ -95,67 +105,103 @@ Value SortLoops::keyOf(ScalarBuilder &b, Value element) {
   return isDescending ? arith::XOrIOp::create(b, result, number(APInt::getAllOnes(width))) : result;
 }
 
-/// The keys, and behind them so many of the largest integer that there is a power of two of them.
-Value SortLoops::keys(int64_t padded) {
+Value SortLoops::places(int64_t padded) {
   Value size = getValueOrCreateConstantIndexOp(builder, builder.getLoc(), sizes[axis]);
-  return builder.parallel(with(builder.getIndexAttr(padded)), key, {}, [&](ScalarBuilder &b, ValueRange) -> Value {
+  Type i64 = builder.getI64Type();
+  return builder.parallel(with(builder.getIndexAttr(padded)), i64, {}, [&](ScalarBuilder &b, ValueRange) -> Value {
     Integer position = b.indexOf(axis), last = Integer(b, size) - 1;
     Value element = tensor::ExtractOp::create(b, input, here(b, smaller(position, last)));
-    Value behind = arith::ConstantOp::create(b, b.getIntegerAttr(key, APInt::getSignedMaxValue(key.getWidth())));
-    return b.select(position <= last, keyOf(b, element), behind);
+    Value behind = arith::ConstantOp::create(b, b.getI32IntegerAttr(std::numeric_limits<int32_t>::max()));
+    Integer high(b, arith::ExtSIOp::create(b, i64, b.select(position <= last, keyOf(b, element), behind)));
+    return (high << 32) | Integer(b, arith::IndexCastOp::create(b, i64, position));
   });
 }
 
+/// Sorts each of `blocks` blocks of `block` elements.
+Value SortLoops::sortBlocks(Value places, int64_t blocks, int64_t block) {
+  // Loops: the dimensions, of which that of the axis are two, for a block and a place in it, then places of the block.
+  MixedSizes split = with(builder.getIndexAttr(blocks));
+  split.insert(split.begin() + axis + 1, builder.getIndexAttr(block));
+  unsigned loops = rank + 2, place = axis + 1, other = rank + 1;
+  auto read = [&](unsigned inBlock) {
+    SmallVector<AffineExpr> results;
+    for (unsigned d = 0; d < rank; ++d)
+      results.push_back(builder.getAffineDimExpr(d <= axis ? d : d + 1));
+    results[axis] = results[axis] * block + builder.getAffineDimExpr(inBlock);
+    return AffineMap::get(loops, 0, results, builder.getContext());
+  };
+  Value bounds = builder.filled({builder.getIndexAttr(block)}, builder.getF32FloatAttr(0));
+  Value ranks = builder.fold(builder.filled(split, builder.getI64IntegerAttr(0)), 1,
+                             {{places, read(place)}, {places, read(other)}, {bounds, builder.map(loops, {other})}},
+                             [&](ScalarBuilder &b, ValueRange v) -> Value {
+                               Value isLess = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, v[1], v[0]);
+                               return Integer(b, v[3]) + Integer(b, arith::ExtUIOp::create(b, b.getI64Type(), isLess));
+                             });
+  SmallVector<unsigned> ofOther;
+  for (unsigned d = 0; d <= rank; ++d)
+    ofOther.push_back(d == place ? other : d);
+  Value sorted = builder.fold(builder.filled(split, builder.getI64IntegerAttr(0)), 1,
+                              {{ranks, builder.map(loops, ofOther)}, {places, read(other)}},
+                              [&](ScalarBuilder &b, ValueRange v) -> Value {
+                                Value here = arith::IndexCastOp::create(b, b.getI64Type(), b.indexOf(place));
+                                return choose(Integer(b, v[0]) == Integer(b, here), Integer(b, v[1]), Integer(b, v[2]));
+                              });
+  SmallVector<ReassociationIndices> groups;
+  for (unsigned d = 0; d < rank; ++d)
+    groups.push_back(d < axis ? ReassociationIndices{d} : ReassociationIndices{d + 1});
+  groups[axis] = {axis, place};
+  return tensor::CollapseShapeOp::create(builder, sorted, groups);
+}
+
 /// Merges every two of `runs` runs of `run` elements, and keeps the first `longest` elements of each new one.
-Value SortLoops::merge(Value keys, Value order, int64_t run, int64_t longest, int64_t runs) {
+Value SortLoops::merge(Value places, int64_t run, int64_t longest, int64_t runs) {
   OpFoldResult size = builder.getIndexAttr(runs / 2 * longest);
   return builder.parallel(with(size), builder.getI64Type(), {}, [&](ScalarBuilder &b, ValueRange) -> Value {
     Integer position = b.indexOf(axis), zero(b, b.index(int64_t(0)));
     Integer first = position / longest * (2 * run), place = position % longest;
-    auto indexAt = [&](Integer at) -> Value { return tensor::ExtractOp::create(b, order, here(b, at)); };
-    auto keyAt = [&](Integer at) -> Value {
-      return tensor::ExtractOp::create(b, keys, here(b, b.toIndex(indexAt(at))));
-    };
+    auto at = [&](Integer index) -> Value { return tensor::ExtractOp::create(b, places, here(b, index)); };
     // True if element i of the first run comes before element j of the second one.
     auto isBefore = [&](Integer i, Integer j) -> Integer {
-      return {b, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, keyAt(first + i), keyAt(first + run + j))};
+      return {b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, at(first + i), at(first + run + j))};
     };
     // Of the `place` elements before this one, so many at least and at most are of the first run.
     Integer low = choose(place < run, zero, place - run), high = smaller(place, Integer(b, b.index(run)));
+    Integer last(b, b.index(run - 1));
     for (int64_t width = std::min(run, longest); width > 0; width /= 2) {
       Integer middle = (low + high) / 2;
       Integer isOpen = low < high;
       // Where the search has ended, what is compared does not matter.
-      Integer i = smaller(middle, Integer(b, b.index(run - 1)));
       Integer j = choose(isOpen, place - 1 - middle, zero);
-      Integer takes = isOpen & isBefore(i, j);
-      Integer next = choose(takes, middle + 1, low);
+      Integer takes = isOpen & isBefore(smaller(middle, last), j);
       high = choose(takes, high, choose(isOpen, middle, high));
-      low = next;
+      low = choose(takes, middle + 1, low);
     }
-    Integer last(b, b.index(run - 1)), i = smaller(low, last), j = smaller(place - low, last);
-    Integer isFirst = (low < run) & (isBefore(i, j) | (last < place - low));
-    return indexAt(first + choose(isFirst, i, j + run));
+    Value x = at(first + smaller(low, last)), y = at(first + run + smaller(place - low, last));
+    Integer isFirst(b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, x, y));
+    isFirst = (low < run) & (isFirst | (last < place - low));
+    return b.select(isFirst, x, y);
   });
 }
 
-Value SortLoops::orderOfStatic(int64_t size, int64_t count) {
+Value SortLoops::orderByMerging(int64_t size, int64_t count) {
+  constexpr int64_t largestBlock = 256; // ranks take as long as a few steps
   auto padded = int64_t(llvm::PowerOf2Ceil(size));
   auto most = int64_t(llvm::PowerOf2Ceil(count));
-  Value all = keys(padded);
-  Value order = builder.parallel(with(builder.getIndexAttr(padded)), builder.getI64Type(), {},
-                                 [&](ScalarBuilder &b, ValueRange) -> Value {
-                                   return arith::IndexCastOp::create(b, b.getI64Type(), b.indexOf(axis));
-                                 });
-  for (int64_t run = 1, runs = padded; runs > 1; runs /= 2) {
-    int64_t longest = std::min(2 * run, most);
-    order = merge(all, order, run, longest, runs);
+  int64_t run = std::min(padded, largestBlock);
+  Value sorted = sortBlocks(places(padded), padded / run, run);
+  for (int64_t runs = padded / run; runs > 1; runs /= 2) {
+    int64_t longest = std::min(2 * run, std::max(most, largestBlock));
+    sorted = merge(sorted, run, longest, runs);
     run = longest;
   }
-  return firstOf(order, builder.getIndexAttr(count));
+  return builder.parallel(with(builder.getIndexAttr(count)), builder.getI64Type(),
+                          {{firstOf(sorted, builder.getIndexAttr(count)), builder.identity(rank)}},
+                          [](ScalarBuilder &b, ValueRange v) -> Value {
+                            return Integer(b, v[0]) & int64_t(std::numeric_limits<uint32_t>::max());
+                          });
 }
 
-Value SortLoops::orderOfDynamic(OpFoldResult count) {
+Value SortLoops::orderByRanks(OpFoldResult count) {
   Type i64 = builder.getI64Type();
   Value keys = builder.parallel(sizes, key, {{input, builder.identity(rank)}},
                                 [&](ScalarBuilder &b, ValueRange v) { return keyOf(b, v[0]); });
@@ -183,13 +229,17 @@ Value SortLoops::orderOfDynamic(OpFoldResult count) {
 
 Value SortLoops::order(OpFoldResult count) {
   std::optional<int64_t> size = getConstantIntValue(sizes[axis]), number = getConstantIntValue(count);
-  if (number == 0 || size == 0)
+  if (isEmpty(with(count)))
     return builder.filled(with(count), builder.getI64IntegerAttr(0));
-  return size ? orderOfStatic(*size, *number) : orderOfDynamic(count);
+  bool isNarrow = key.getWidth() == 32 && size && *size <= std::numeric_limits<int32_t>::max();
+  return isNarrow ? orderByMerging(*size, *number) : orderByRanks(count);
 }
 
 Value SortLoops::take(Value order) {
-  return builder.parallel(builder.sizesOf(order), elementOf(input), {{order, builder.identity(rank)}},
+  MixedSizes taken = builder.sizesOf(order);
+  if (isEmpty(taken))
+    return builder.filled(taken, cast<TypedAttr>(builder.getZeroAttr(elementOf(input))));
+  return builder.parallel(taken, elementOf(input), {{order, builder.identity(rank)}},
                           [&](ScalarBuilder &b, ValueRange v) -> Value {
                             return tensor::ExtractOp::create(b, input, here(b, b.toIndex(v[0])));
                           });

@@ -1,17 +1,17 @@
 // RUN: intarsia-opt %s --lower-nn-to-reference | FileCheck %s
 
-// Runs of 1, 2 and 4 elements are merged, none longer than 4.
+// Blocks of 256 elements are sorted by ranks and merged; of the first 300 elements runs have at most 512.
 // CHECK-LABEL: func.func @merged
-// CHECK: tensor.empty() : tensor<2x8xi32>
-// CHECK: tensor.empty() : tensor<2x8xi64>
-// CHECK: tensor.empty() : tensor<2x8xi64>
-// CHECK: tensor.empty() : tensor<2x8xi64>
-// CHECK: tensor.empty() : tensor<2x4xi64>
-// CHECK: tensor.extract_slice %{{.+}}[0, 0] [2, 3] [1, 1] : tensor<2x4xi64>
-// CHECK: tensor.empty() : tensor<2x3xf16>
-func.func @merged(%x: tensor<2x7xf16>) -> (tensor<2x3xf16>, tensor<2x3xi64>) {
-  %0, %1 = nn.top_k %x {axis = 1, k = 3} : (tensor<2x7xf16>) -> (tensor<2x3xf16>, tensor<2x3xi64>)
-  return %0, %1 : tensor<2x3xf16>, tensor<2x3xi64>
+// CHECK: linalg.generic {{.+}} outs(%{{.+}} : tensor<2x1024xi64>)
+// CHECK: linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+// CHECK: linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+// CHECK: tensor.collapse_shape %{{.+}} {{.+}} : tensor<2x4x256xi64> into tensor<2x1024xi64>
+// CHECK: linalg.generic {{.+}} outs(%{{.+}} : tensor<2x1024xi64>)
+// CHECK: linalg.generic {{.+}} outs(%{{.+}} : tensor<2x512xi64>)
+// CHECK: tensor.extract_slice %{{.+}}[0, 0] [2, 300] [1, 1] : tensor<2x512xi64>
+func.func @merged(%x: tensor<2x700xf16>) -> (tensor<2x300xf16>, tensor<2x300xi64>) {
+  %0, %1 = nn.top_k %x {axis = 1, k = 300} : (tensor<2x700xf16>) -> (tensor<2x300xf16>, tensor<2x300xi64>)
+  return %0, %1 : tensor<2x300xf16>, tensor<2x300xi64>
 }
 
 // Each is compared with all.
