@@ -227,6 +227,18 @@ CASES = {
         "",
         {"x": normal(2, 5, 24), "w": normal(2, 24, 24)},
     ),
+    "conv": Case(
+        "conv",
+        {"x": "n x 6 x 7 x 5 x f32"},
+        """%w = nn.weight @weights["w"] : tensor<9x45xf32>
+  %y = nn.conv %x, %w {window = array<i64: 3, 3>, pads_high = array<i64: 0, 1>, pads_low = array<i64: 2, 1>}
+    : ($x, tensor<9x45xf32>) -> tensor<?x6x7x9xf32> SUSPECT""",
+        {"y": "tensor<?x6x7x9xf32>"},
+        r"pads_high = array<i64: 0, 1>, pads_low = array<i64: 2, 1>",
+        "pads_high = array<i64: 1, 1>, pads_low = array<i64: 1, 1>",
+        {"x": normal(2, 6, 7, 5)},
+        weights={"w": normal(9, 45)},
+    ),
     "attention-scale": Case("attention", right=r"2\.5\d*e-01", wrong="2.6e-01", **ATTENTION),
     "attention-causal": Case("attention", right="causal, ", wrong="", **ATTENTION),
     "cached-attention-window": Case(body=CACHED_TEXT, right="window = 36", wrong="window = 37", **CACHED),

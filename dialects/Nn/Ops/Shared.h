@@ -75,6 +75,18 @@ inline bool isSplatZero(mlir::Attribute attribute) {
   return elements && elements.isSplat() && elements.getSplatValue<mlir::APFloat>().isZero();
 }
 
+/// Takes a bias of zeros off an op.
+template <typename Op> struct DropZeroBias : mlir::OpRewritePattern<Op> {
+  using mlir::OpRewritePattern<Op>::OpRewritePattern;
+
+  mlir::LogicalResult matchAndRewrite(Op op, mlir::PatternRewriter &rewriter) const override {
+    if (!op.getBias() || !mlir::matchPattern(op.getBias(), mlir::m_AnyZeroFloat()))
+      return rewriter.notifyMatchFailure(op, "bias is not constant zero");
+    rewriter.modifyOpInPlace(op, [&] { op.getBiasMutable().clear(); });
+    return mlir::success();
+  }
+};
+
 } // namespace intarsia::nn
 
 #endif

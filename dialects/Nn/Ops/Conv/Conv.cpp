@@ -161,17 +161,6 @@ StoredOperand ConvOp::getStoredOperand(unsigned operand) {
 //===-- Canonicalization ------------------------------------------------------------------------------------------===//
 
 namespace {
-struct DropZeroBias : OpRewritePattern<ConvOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(ConvOp op, PatternRewriter &rewriter) const override {
-    if (!op.getBias() || !matchPattern(op.getBias(), m_AnyZeroFloat()))
-      return rewriter.notifyMatchFailure(op, "bias is not constant zero");
-    rewriter.modifyOpInPlace(op, [&] { op.getBiasMutable().clear(); });
-    return success();
-  }
-};
-
 /// A window of one position at each position of the input is a row of channels.
 struct PointwiseToLinear : OpRewritePattern<ConvOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -194,5 +183,5 @@ struct PointwiseToLinear : OpRewritePattern<ConvOp> {
 } // namespace
 
 void ConvOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropZeroBias, PointwiseToLinear>(context);
+  patterns.add<DropZeroBias<ConvOp>, PointwiseToLinear>(context);
 }

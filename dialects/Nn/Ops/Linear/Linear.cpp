@@ -82,19 +82,6 @@ RowInput LinearOp::getRowInput() { return rowInputOf(getInput()); }
 
 //===-- Canonicalization ------------------------------------------------------------------------------------------===//
 
-namespace {
-struct DropZeroBias : OpRewritePattern<LinearOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(LinearOp op, PatternRewriter &rewriter) const override {
-    if (!op.getBias() || !matchPattern(op.getBias(), m_AnyZeroFloat()))
-      return rewriter.notifyMatchFailure(op, "bias is not constant zero");
-    rewriter.modifyOpInPlace(op, [&] { op.getBiasMutable().clear(); });
-    return success();
-  }
-};
-} // namespace
-
 void LinearOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropZeroBias>(context);
+  patterns.add<DropZeroBias<LinearOp>>(context);
 }
