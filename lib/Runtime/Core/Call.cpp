@@ -68,15 +68,20 @@ static Status checkShape(const FunctionInfo &function, size_t index, const Tenso
   return Status::success();
 }
 
+/// Elements wherever the caller has them: addresses of inputs may be no multiples of their bytes.
+template <typename T> struct __attribute__((packed)) Anywhere {
+  T value;
+};
+
 /// True if a value lies outside of [low, last]. A loop without an exit is vectorized, if there are instructions for
 /// what it computes.
-template <typename T> static bool anyOutside(const T *values, int64_t count, int64_t low, int64_t last) {
+template <typename T> static bool anyOutside(const Anywhere<T> *values, int64_t count, int64_t low, int64_t last) {
   if (sizeof(T) == 8 && low >= 0) {
     // x86-64 has instructions that compare 64 bits only from SSE4.2 on. The sign is set of a value below 0, and for
     // others of a difference that is below 0.
     uint64_t signs = 0;
     for (int64_t i = 0; i < count; ++i) {
-      auto value = uint64_t(values[i]);
+      auto value = uint64_t(values[i].value);
       signs |= value | (value - uint64_t(low)) | (uint64_t(last) - value);
     }
     return int64_t(signs) < 0;
@@ -85,12 +90,12 @@ template <typename T> static bool anyOutside(const T *values, int64_t count, int
   T least = T(std::max<int64_t>(low, Limits::min())), most = T(std::min<int64_t>(last, Limits::max()));
   bool outside = false;
   for (int64_t i = 0; i < count; ++i)
-    outside |= (values[i] < least) | (values[i] > most);
+    outside |= (values[i].value < least) | (values[i].value > most);
   return outside;
 }
 
 template <typename T> static int64_t firstOutside(const void *data, int64_t count, int64_t low, int64_t high) {
-  const T *values = static_cast<const T *>(data);
+  const auto *values = static_cast<const Anywhere<T> *>(data);
   if (low >= high || low > std::numeric_limits<T>::max() || high <= std::numeric_limits<T>::min())
     return count == 0 ? -1 : 0;
   // Checks block by block: the block is still in cache for the search.
@@ -99,7 +104,7 @@ template <typename T> static int64_t firstOutside(const void *data, int64_t coun
     int64_t end = begin + block < count ? begin + block : count;
     if (anyOutside(values + begin, end - begin, low, high - 1))
       for (int64_t i = begin; i < end; ++i)
-        if (int64_t(values[i]) < low || int64_t(values[i]) >= high)
+        if (int64_t(values[i].value) < low || int64_t(values[i].value) >= high)
           return i;
   }
   return -1;
@@ -110,7 +115,7 @@ int64_t findOutside(itx_dtype dtype, const void *data, int64_t count, int64_t lo
 #define ITX_FIND(dtype, type)                                                                                          \
   case dtype:                                                                                                          \
     index = firstOutside<type>(data, count, low, high);                                                                \
-    value = index >= 0 ? int64_t(static_cast<const type *>(data)[index]) : 0;                                          \
+    value = index >= 0 ? int64_t(static_cast<const Anywhere<type> *>(data)[index].value) : 0;                          \
     break
   switch (dtype) {
     ITX_FIND(ITX_I64, int64_t);
