@@ -45,7 +45,7 @@ struct CacheTensor {
   }
 };
 
-/// How windows move along a spatial dimension of an image.
+/// Size, stride, dilation and pads of a sliding window in one spatial dimension.
 struct WindowDimension {
   int64_t window;       ///< positions
   int64_t stride = 1;   ///< from one window to the next

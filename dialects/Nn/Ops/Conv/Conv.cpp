@@ -123,8 +123,8 @@ MutableOperandRange ConvOp::getBiasOperand() { return getBiasMutable(); }
 
 LeftRead ConvOp::getLeftRead() { return LeftRead::Window; }
 
-/// Loops are those of the result, then the columns of the weight, which count the positions of a window and channels.
-/// Those of a transposed one are of the input, then of the result's channels, which it adds to at several positions.
+/// The loops go over batch, positions, output channels and columns of the weight. A column is a position of the window
+/// and an input channel. Positions are those of the result; of a transposed convolution they are those of the input.
 ContractionMaps ConvOp::getMaps() {
   MLIRContext *context = getContext();
   unsigned spatial = getSpatialRank(), column = spatial + 1, depth = spatial + 2;

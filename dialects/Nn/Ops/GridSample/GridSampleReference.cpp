@@ -50,7 +50,7 @@ public:
     return clipped(x, b.f32(0), last);
   }
 
-  /// What is read around a position: elements, and their weights.
+  /// Returns the elements that are read around a position, each with its weight.
   SmallVector<std::pair<Value, Value>> taps(Value x) {
     SmallVector<std::pair<Value, Value>> result;
     if (op.getKind() == Interpolation::Nearest) {

@@ -47,7 +47,8 @@ private:
     }
     return buildPadded(builder, op.getInput(), low, high, value);
   }
-  /// What gives loops over a window, `outer` being those around them, their bounds: linalg has these from operands.
+  /// Returns an operand that gives the loops over a window their bounds, which linalg takes from operands, and its map.
+  /// `outer` counts the loops around them.
   std::pair<Value, AffineMap> windowBounds(unsigned outer) {
     MixedSizes window;
     SmallVector<unsigned> loops;

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What an axis reads is computed once for each of its positions, not once for each element: tables of the positions
-// that are read and of their weights.
+// The positions that an axis reads, and their weights, are computed once for each position of the result on that axis.
+// They are stored in tables, which the loops over elements read.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Ops/References.h"
 
@@ -17,7 +17,7 @@ using namespace intarsia::nn;
 using namespace intarsia::reference;
 
 namespace {
-/// What one axis reads.
+/// Builds the tables of one axis.
 class AxisLoops {
 public:
   AxisLoops(ReferenceBuilder &builder, ResizeOp op, unsigned number, Value input)
@@ -76,7 +76,7 @@ Value AxisLoops::coordinate(ScalarBuilder &b, Integer position) {
   } else {
     Value read = b.toFloat({b, b.index(size)}), written = b.toFloat({b, b.index(made)});
     if (op.getCorners()) {
-      // One position alone reads the first element.
+      // A result of size 1 reads the first element.
       read = b.sub(read, b.f32(1));
       Value steps = b.sub(written, b.f32(1));
       Value isAlone = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, steps, b.f32(0));

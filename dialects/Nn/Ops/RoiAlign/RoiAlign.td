@@ -22,7 +22,8 @@ def Nn_RoiAlignOp : Nn_TensorOp<"roi_align", "Generic", [DeclareOpInterfaceMetho
     It is `RoiAlign` of ONNX (version 16), `roi_align` of torchvision; source: arXiv 1703.06870, section 3.
 
     Rejected: other ranks, a last dimension of boxes other than 4, numbers of regions that differ, `samples`
-    below 1 (there is no number of samples by the size of a region), sizes below 1, images without elements.
+    below 1, sizes below 1, images without elements. A number of samples that depends on a region's size
+    (`sampling_ratio` 0) is not supported.
 
     ```mlir
     %y = nn.roi_align %x, %boxes, %images {sizes = array<i64: 7, 7>, samples = 2, spatial_scale = 0.25 : f32, half_pixel} : (tensor<?x32x32x8xf32>, tensor<?x4xf32>, tensor<?xi64>) -> tensor<?x7x7x8xf32>

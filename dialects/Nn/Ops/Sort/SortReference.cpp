@@ -164,7 +164,7 @@ Value SortLoops::merge(Value places, int64_t run, int64_t longest, int64_t runs)
     auto isBefore = [&](Integer i, Integer j) -> Integer {
       return {b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, at(first + i), at(first + run + j))};
     };
-    // Of the `place` elements before this one, so many at least and at most are of the first run.
+    // `low` and `high` bound how many of the `place` elements before this one come from the first run.
     Integer low = choose(place < run, zero, place - run), high = smaller(place, Integer(b, b.index(run)));
     Integer last(b, b.index(run - 1));
     for (int64_t width = std::min(run, longest); width > 0; width /= 2) {
