@@ -143,8 +143,8 @@ static Why whyNot(tensor::ExtractSliceOp op) {
   return std::nullopt;
 }
 
-/// Reshapes do not move elements, but the packer transposes and quantizes rows, which the new shape does not tell.
-/// Other ops see such a reshape as a view.
+/// Reshapes do not move elements, but the packer moves the rows of quantized tensors as they are, which the new shape
+/// does not tell. Other ops see such a reshape as a view.
 static Why whyNotReshaped(Value source, RankedTensorType type) {
   RankedTensorType before = typeOf(source);
   if (before.getShape() == type.getShape())
@@ -154,8 +154,9 @@ static Why whyNotReshaped(Value source, RankedTensorType type) {
     auto dequantize = dyn_cast<DequantizeOp>(op);
     return dequantize && dequantize.getScales();
   };
-  if (isMadeWith(source, isTranspose) || (isMadeWith(source, hasScales) && !keepsRows))
-    return "a weight that is transposed at compile time keeps its shape, one that is quantized its rows";
+  bool isQuantized = isMadeWith(source, llvm::IsaPred<QuantizeOp, DequantizeOp>);
+  if ((isQuantized && isMadeWith(source, isTranspose)) || (isMadeWith(source, hasScales) && !keepsRows))
+    return "a weight that is quantized keeps its rows at compile time, and one that is transposed too its shape";
   return std::nullopt;
 }
 

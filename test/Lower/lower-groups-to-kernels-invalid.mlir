@@ -73,21 +73,23 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A transposed weight under another shape, concatenated with another weight.
+// A quantized weight, transposed and under another shape, concatenated with another weight.
 nn.archive @weights {file = "model.safetensors"}
-func.func @main(%x: tensor<36xf32>) -> tensor<36xf32> {
-  %w = nn.weight @weights["w"] : tensor<4x6xf32>
-  %b = nn.weight @weights["b"] : tensor<12xf32>
-  %empty = tensor.empty() : tensor<6x4xf32>
-  %t = linalg.transpose ins(%w : tensor<4x6xf32>) outs(%empty : tensor<6x4xf32>) permutation = [1, 0]
-  %flat = tensor.collapse_shape %t [[0, 1]] : tensor<6x4xf32> into tensor<24xf32>
-  // expected-error@+1 {{is outside of a group and not prepacked: a weight that is transposed at compile time keeps its shape, one that is quantized its rows}}
-  %j = tensor.concat dim(0) %flat, %b : (tensor<24xf32>, tensor<12xf32>) -> tensor<36xf32>
-  %r = nn.group rows(%x0 = %x, %w0 = %j) : (tensor<36xf32>, tensor<36xf32>) -> tensor<36xf32> {
-    %s = arith.addf %x0, %w0 : tensor<36xf32>
-    nn.yield %s : tensor<36xf32>
+func.func @main(%x: tensor<9x64xf32>) -> tensor<9x64xf32> {
+  %w = nn.weight @weights["w"] : tensor<4x2x64xf32>
+  %b = nn.weight @weights["b"] : tensor<1x64xf32>
+  %q, %f = nn.quantize %w {format = #nn.block_format<i8, f16, 32, axis = 2>} : (tensor<4x2x64xf32>) -> (tensor<4x2x64xi8>, tensor<4x2x2xf16>)
+  %d = nn.dequantize %q, %f {format = #nn.block_format<i8, f16, 32, axis = 2>} : (tensor<4x2x64xi8>, tensor<4x2x2xf16>) -> tensor<4x2x64xf32>
+  %empty = tensor.empty() : tensor<2x4x64xf32>
+  %t = linalg.transpose ins(%d : tensor<4x2x64xf32>) outs(%empty : tensor<2x4x64xf32>) permutation = [1, 0, 2]
+  %flat = tensor.collapse_shape %t [[0, 1], [2]] : tensor<2x4x64xf32> into tensor<8x64xf32>
+  // expected-error@+1 {{is outside of a group and not prepacked: a weight that is quantized keeps its rows at compile time, and one that is transposed too its shape}}
+  %j = tensor.concat dim(0) %flat, %b : (tensor<8x64xf32>, tensor<1x64xf32>) -> tensor<9x64xf32>
+  %r = nn.group rows(%x0 = %x, %w0 = %j) : (tensor<9x64xf32>, tensor<9x64xf32>) -> tensor<9x64xf32> {
+    %s = arith.addf %x0, %w0 : tensor<9x64xf32>
+    nn.yield %s : tensor<9x64xf32>
   }
-  return %r : tensor<36xf32>
+  return %r : tensor<9x64xf32>
 }
 
 // -----

@@ -308,7 +308,7 @@ func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
 
 // -----
 
-// A transposed weight under another shape is packed in the shape that it was transposed to, and viewed.
+// A transposed weight under another shape is packed in that shape.
 
 nn.archive @weights {file = "model.safetensors"}
 func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
@@ -323,10 +323,11 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   return %r : tensor<2x3x4xf32>
 }
 // CHECK-LABEL: module {
-// CHECK: rt.constant @w layout(#rt.row_major) : tensor<6x4xf32> {
+// CHECK: rt.constant @w layout(#rt.row_major) : tensor<2x3x4xf32> {
 // CHECK: linalg.transpose
-// CHECK: %[[T:.*]] = rt.constant_data @w : memref<6x4xf32>
-// CHECK: memref.expand_shape %[[T]] {{.*}} : memref<6x4xf32> into memref<2x3x4xf32>
+// CHECK: tensor.expand_shape
+// CHECK: rt.constant_data @w : memref<2x3x4xf32>
+// CHECK-NOT: memref.expand_shape
 
 // -----
 
@@ -420,4 +421,29 @@ func.func @main(%x: tensor<4x16xf32> {nn.name = "x"}) -> (tensor<4x32xf32> {nn.n
     nn.yield %3, %2 : tensor<4x32xf32>, tensor<4x32xf32>
   }
   return %m, %s#0, %s#1 : tensor<4x32xf32>, tensor<4x32xf32>, tensor<4x32xf32>
+}
+
+// -----
+
+// The weight of a convolution as other frameworks store it, [out, in, window…], is transposed and packed in panels when
+// the artifact is assembled; nothing of it is left for a call.
+// CHECK-LABEL: module {
+// CHECK: rt.constant @conv.weight.panels layout(#rt.panels<32>) : tensor<32x72xf32> {
+// CHECK:   linalg.transpose {{.*}} permutation = [0, 2, 3, 1]
+// CHECK:   tensor.collapse_shape
+// CHECK: rt.kernel @conv{{.*}}, %{{.*}}: tensor<32x72xf32> {rt.layout = #rt.panels<32>})
+// CHECK: %[[W:.*]] = rt.constant_data @conv.weight.panels : memref<32x72xf32>
+// CHECK-NOT: memref.collapse_shape
+// CHECK: rt.dispatch @conv{{.*}} ins(%{{.*}}, %[[W]] :
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<1x9x9x8xf32> {nn.name = "x"}) -> (tensor<1x7x7x32xf32> {nn.name = "y"}) {
+  %w = nn.weight @weights["conv.weight"] : tensor<32x8x3x3xf32>
+  %e = tensor.empty() : tensor<32x3x3x8xf32>
+  %t = linalg.transpose ins(%w : tensor<32x8x3x3xf32>) outs(%e : tensor<32x3x3x8xf32>) permutation = [0, 2, 3, 1]
+  %m = tensor.collapse_shape %t [[0], [1, 2, 3]] : tensor<32x3x3x8xf32> into tensor<32x72xf32>
+  %r = nn.group conv(%x0 = %x, %w0 = %m) : (tensor<1x9x9x8xf32>, tensor<32x72xf32>) -> tensor<1x7x7x32xf32> {
+    %0 = nn.conv %x0, %w0 {window = array<i64: 3, 3>} : (tensor<1x9x9x8xf32>, tensor<32x72xf32>) -> tensor<1x7x7x32xf32>
+    nn.yield %0 : tensor<1x7x7x32xf32>
+  }
+  return %r : tensor<1x7x7x32xf32>
 }

@@ -469,13 +469,15 @@ rt.constant @c layout(#rt.row_major) : tensor<2x8xf32> {
 // -----
 
 nn.archive @w {file = "w.safetensors"}
-rt.constant @c layout(#rt.row_major) : tensor<8xf32> {
-  %a = nn.weight @w["a"] : tensor<4x2xf32>
-  %e = tensor.empty() : tensor<2x4xf32>
-  %t = linalg.transpose ins(%a : tensor<4x2xf32>) outs(%e : tensor<2x4xf32>) permutation = [1, 0]
-  // expected-error@+1 {{'tensor.collapse_shape' op cannot be in the recipe of constant @c: a weight that is transposed at compile time keeps its shape, one that is quantized its rows}}
-  %v = tensor.collapse_shape %t [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
-  rt.yield %v : tensor<8xf32>
+rt.constant @c layout(#rt.row_major) : tensor<8x64xf32> {
+  %a = nn.weight @w["a"] : tensor<4x2x64xf32>
+  %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 2>} : (tensor<4x2x64xf32>) -> (tensor<4x2x64xi8>, tensor<4x2x2xf16>)
+  %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 2>} : (tensor<4x2x64xi8>, tensor<4x2x2xf16>) -> tensor<4x2x64xf32>
+  %e = tensor.empty() : tensor<2x4x64xf32>
+  %t = linalg.transpose ins(%d : tensor<4x2x64xf32>) outs(%e : tensor<2x4x64xf32>) permutation = [1, 0, 2]
+  // expected-error@+1 {{'tensor.collapse_shape' op cannot be in the recipe of constant @c: a weight that is quantized keeps its rows at compile time, and one that is transposed too its shape}}
+  %m = tensor.collapse_shape %t [[0, 1], [2]] : tensor<2x4x64xf32> into tensor<8x64xf32>
+  rt.yield %m : tensor<8x64xf32>
 }
 
 // -----
