@@ -65,6 +65,14 @@ struct WindowDimension {
     return (windows - 1) * stride + (extent() + beyond - padLow - padHigh);
   }
 
+  /// Returns the least size of an image that has a window.
+  int64_t leastForWindow() const { return extent() - padLow - padHigh - beyond; }
+  /// Returns the least number of windows that make an image.
+  int64_t leastToMake() const {
+    int64_t ofOne = extent() + beyond - padLow - padHigh;
+    return ofOne >= 1 ? 1 : 1 + (1 - ofOne + stride - 1) / stride;
+  }
+
 private:
   int64_t divided(int64_t size) const { return size < 0 ? -1 : size / stride; }
   mlir::AffineExpr divided(mlir::AffineExpr size) const { return size.floorDiv(stride); }

@@ -69,6 +69,17 @@ inline mlir::LogicalResult verifyStoredElement(mlir::Operation *op, llvm::String
   return width < otherWidth ? mlir::success() : verifySameElement(op, name, value, otherName, other);
 }
 
+/// Checks that a bias, if there is one, has an element of the input's type or a narrower one for each row of a weight,
+/// of which there are `count`.
+inline mlir::LogicalResult verifyBias(mlir::Operation *op, mlir::Value bias, mlir::Value input, const llvm::Twine &what,
+                                      int64_t count) {
+  if (!bias)
+    return mlir::success();
+  if (failed(verifyRank(op, "bias", bias, 1)) || failed(verifyStoredElement(op, "bias", bias, "input", input)))
+    return mlir::failure();
+  return verifyCount(op, "bias", lastSize(bias), what, "weight", count);
+}
+
 } // namespace intarsia::nn
 
 #endif

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import intarsia
 import numpy as np
 import pytest
 from programs import build, close, one_of_each_vendor, random_cases
@@ -165,6 +166,18 @@ def test_matrix_instructions(tools, tmp_path, architecture: str) -> None:
     x, r = np.float32(np.float16(normal(2, *conv.size, 16))), normal(2, *conv.result, 70)
     expected = np.maximum(conv.compute(x, weights["main.w"], weights["main.b"]) + r, 0)
     close(module.main(x, r), expected, 2.0**-24 * 160 * conv.compute(np.abs(x), np.abs(weights["main.w"])).max())
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_images_smaller_than_a_window(tools, tmp_path, target: str) -> None:
+    """A call whose result would have no position is refused, by the size in the user's input."""
+    program = Program(Conv((8, 8), (5, 3), channels=(4, 8), low=(1, 0), high=(0, 0)), dynamic=True)
+    weights = program.weights("main")
+    module = build(tools, tmp_path, program.function("main"), weights, target)
+    assert module.main(normal(1, 4, 3, 4)).shape == (1, 1, 1, 8)
+    for sizes, named in (((3, 3), "x0 is 3, must be at least 4"), ((4, 2), "x1 is 2, must be at least 3")):
+        with pytest.raises(intarsia.Error, match=named):
+            module.main(normal(1, *sizes, 4))
 
 
 def test_random_convolutions(tools, tmp_path, monkeypatch) -> None:

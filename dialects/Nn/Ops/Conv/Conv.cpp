@@ -53,12 +53,7 @@ LogicalResult ConvOp::verify() {
     if (!ShapedType::isDynamic(size) && failed(verifyResultSize(*this, d, window, size, resultSize(d, size))))
       return failure();
   }
-  if (!getBias())
-    return success();
-  if (failed(verifyRank(*this, "bias", getBias(), 1)) ||
-      failed(verifyStoredElement(*this, "bias", getBias(), "input", getInput())))
-    return failure();
-  return verifyCount(*this, "bias", lastSize(getBias()), "output channels", "weight", getOutputChannels());
+  return verifyBias(*this, getBias(), getInput(), "output channels", getOutputChannels());
 }
 
 //===-- Sizes and work --------------------------------------------------------------------------------------------===//
@@ -98,6 +93,16 @@ SmallVector<Sizes> ConvOp::inferResultSizes(SizesRange sizes) {
 
 SizePairs ConvOp::getEqualSizes(SizesRange sizes) {
   return getBias() ? SizePairs{{sizes[1][0], sizes[2][0]}} : SizePairs();
+}
+
+SizePairs ConvOp::getLeastSizes(SizesRange sizes) {
+  SizePairs pairs;
+  for (unsigned d = 0; d < getSpatialRank(); ++d) {
+    WindowDimension window = getWindowDimension(d);
+    int64_t least = getTransposed() ? window.leastToMake() : window.leastForWindow();
+    pairs.push_back({getAffineConstantExpr(std::max<int64_t>(least, 1), getContext()), sizes[0][d + 1]});
+  }
+  return pairs;
 }
 
 Work ConvOp::getWork(SizesRange operandSizes, SizesRange resultSizes) {

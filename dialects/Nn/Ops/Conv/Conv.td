@@ -56,6 +56,7 @@ def Nn_ConvOp : Nn_TensorOp<"conv", "Conv", [
     static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
       return ::intarsia::nn::areCompatible(inferred, declared);
     }
+    ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
     /// Returns the window, stride, dilation and pads of one spatial dimension.
     ::intarsia::nn::WindowDimension getWindowDimension(unsigned dimension);
     /// Returns the size of the result where the input has this one.

@@ -16,13 +16,7 @@ LogicalResult LinearOp::verify() {
       failed(verifyStoredElement(*this, "weight", getWeight(), "input", getInput())) ||
       failed(verifyCount(*this, "weight", lastSize(getWeight()), "input features", "input", lastSize(getInput()))))
     return failure();
-  if (!getBias())
-    return success();
-  if (failed(verifyRank(*this, "bias", getBias(), 1)) ||
-      failed(verifyStoredElement(*this, "bias", getBias(), "input", getInput())))
-    return failure();
-  return verifyCount(*this, "bias", lastSize(getBias()), "output features", "weight",
-                     typeOf(getWeight()).getDimSize(0));
+  return verifyBias(*this, getBias(), getInput(), "output features", typeOf(getWeight()).getDimSize(0));
 }
 
 LogicalResult LinearOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,

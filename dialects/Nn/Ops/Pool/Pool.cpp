@@ -68,6 +68,15 @@ SmallVector<Sizes> PoolOp::inferResultSizes(SizesRange sizes) {
 
 INTARSIA_NO_EQUAL_SIZES(PoolOp)
 
+SizePairs PoolOp::getLeastSizes(SizesRange sizes) {
+  SizePairs pairs;
+  for (unsigned d = 0; d < getSpatialRank(); ++d) {
+    int64_t least = std::max<int64_t>(getWindowDimension(d).leastForWindow(), 1);
+    pairs.push_back({getAffineConstantExpr(least, getContext()), sizes[0][d + 1]});
+  }
+  return pairs;
+}
+
 Work PoolOp::getWork(SizesRange, SizesRange resultSizes) {
   int64_t positions = 1;
   for (int64_t size : getWindow())

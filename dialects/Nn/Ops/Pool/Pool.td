@@ -49,6 +49,7 @@ def Nn_PoolOp : Nn_TensorOp<"pool", "Generic"> {
     static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared) {
       return ::intarsia::nn::areCompatible(inferred, declared);
     }
+    ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
     /// Returns the window, stride, dilation and pads of one spatial dimension.
     ::intarsia::nn::WindowDimension getWindowDimension(unsigned dimension);
     unsigned getSpatialRank() { return getWindow().size(); }
