@@ -7,7 +7,6 @@
 #include "lib/Import/Builder/ModuleBuilder.h"
 #include "lib/Support/Status.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <limits>
@@ -119,79 +118,27 @@ Value ModuleBuilder::pool(Location at, Value images, nn::PoolKind kind, const Wi
 
 //===-- Sizes -------------------------------------------------------------------------------------------------===//
 
-namespace {
-/// Two neighbouring positions of an image, and how much of the second one counts.
-struct Between {
-  Value first, second, share;
-};
-
-/// What a body needs to know of a dimension that is resized.
-struct Resized {
-  Value last;         ///< index of the last position before
-  Value factor;       ///< f32, what a step behind is before
-  bool alignsCorners; ///< true if the first position is the first, otherwise half a step counts
-};
-} // namespace
-
-static Resized resized(ModuleBuilder &graph, Location at, const Size &before, const Size &after, bool alignsCorners) {
-  OpBuilder &builder = graph.getBuilder();
-  auto index = [&](const Size &size) { return getValueOrCreateConstantIndexOp(builder, at, graph.size(size)); };
-  auto number = [&](Value value) -> Value {
-    Value integer = arith::IndexCastOp::create(builder, at, builder.getI64Type(), value);
-    return arith::SIToFPOp::create(builder, at, builder.getF32Type(), integer);
-  };
-  Value one = arith::ConstantIndexOp::create(builder, at, 1), size = index(before), result = index(after);
-  Value last = arith::SubIOp::create(builder, at, size, one);
-  if (alignsCorners) {
-    size = last;
-    result = arith::MaxSIOp::create(builder, at, arith::SubIOp::create(builder, at, result, one), one);
-  }
-  return {last, arith::DivFOp::create(builder, at, number(size), number(result)), alignsCorners};
-}
-
-/// Finds the two positions that a new one lies between: (position + 0.5) * factor - 0.5, not before the first, or
-/// position * factor.
-static Between between(OpBuilder &inner, Location loc, int64_t dimension, const Resized &size) {
-  Type f32 = inner.getF32Type(), i64 = inner.getI64Type(), index = inner.getIndexType();
-  Value position = arith::IndexCastOp::create(inner, loc, i64, linalg::IndexOp::create(inner, loc, dimension));
-  Value at = arith::SIToFPOp::create(inner, loc, f32, position), half = floatConstant(inner, loc, f32, 0.5);
-  if (!size.alignsCorners)
-    at = arith::AddFOp::create(inner, loc, at, half);
-  at = arith::MulFOp::create(inner, loc, at, size.factor);
-  if (!size.alignsCorners)
-    at = arith::SubFOp::create(inner, loc, at, half);
-  at = arith::MaximumFOp::create(inner, loc, at, floatConstant(inner, loc, f32, 0));
-  Value floor = arith::FPToSIOp::create(inner, loc, i64, at);
-  Value share = arith::SubFOp::create(inner, loc, at, arith::SIToFPOp::create(inner, loc, f32, floor));
-  Value zero = arith::ConstantIndexOp::create(inner, loc, 0), one = arith::ConstantIndexOp::create(inner, loc, 1);
-  auto inside = [&](Value value) -> Value {
-    return arith::MinSIOp::create(inner, loc, arith::MaxSIOp::create(inner, loc, value, zero), size.last);
-  };
-  Value first = arith::IndexCastOp::create(inner, loc, index, floor);
-  return {inside(first), inside(arith::AddIOp::create(inner, loc, first, one)), share};
-}
-
 Value ModuleBuilder::resizeBilinear(Location at, Value images, const Size &height, const Size &width,
                                     bool alignsCorners) {
-  Type element = elementTypeOf(images);
-  Shape before = shapeOf(at, images), after{before[0], height, width, before[3]};
-  Resized rows = resized(*this, at, before[1], height, alignsCorners);
-  Resized columns = resized(*this, at, before[2], width, alignsCorners);
-  auto body = [&](OpBuilder &inner, Location loc, ValueRange) -> Value {
-    Value image = linalg::IndexOp::create(inner, loc, 0), channel = linalg::IndexOp::create(inner, loc, 3);
-    Between row = between(inner, loc, 1, rows), column = between(inner, loc, 2, columns);
-    auto mix = [&](Value first, Value second, Value share) -> Value {
-      Value step = arith::MulFOp::create(inner, loc, arith::SubFOp::create(inner, loc, second, first), share);
-      return arith::AddFOp::create(inner, loc, first, step);
-    };
-    auto pixel = [&](Value y, Value x) {
-      Value value = tensor::ExtractOp::create(inner, loc, images, ValueRange{image, y, x, channel});
-      return widened(inner, loc, value, inner.getF32Type());
-    };
-    auto inRow = [&](Value y) { return mix(pixel(y, column.first), pixel(y, column.second), column.share); };
-    return rounded(inner, loc, mix(inRow(row.first), inRow(row.second), row.share), element);
+  auto type = cast<RankedTensorType>(images.getType());
+  auto result =
+      RankedTensorType::get({type.getDimSize(0), height.value, width.value, type.getDimSize(3)}, type.getElementType());
+  // Sizes of a call are those of a tensor, whose elements are not read.
+  Value like;
+  if (height.isDynamic() || width.isDynamic()) {
+    Type f32 = builder.getF32Type();
+    Value zero = floatConstant(builder, at, f32, 0);
+    like = linalg::FillOp::create(builder, at, zero, empty(at, {height, width}, f32)).getResult(0);
+  }
+  // Pixels lie at half steps, unless those in the corners stay where they are.
+  auto ofPixels = [&](float step) {
+    return alignsCorners ? DenseF32ArrayAttr() : builder.getDenseF32ArrayAttr({step, step});
   };
-  return elementwise(at, element, after, {}, body);
+  return nn::ResizeOp::create(
+      builder, at, result, images, like, nn::Interpolation::Linear, llvm::ArrayRef<int64_t>{1, 2},
+      like ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr({height.value, width.value}),
+      /*scales=*/DenseF32ArrayAttr(), ofPixels(0.5f), ofPixels(-0.5f), alignsCorners, nn::NearestRounding::Floor,
+      /*coefficient=*/llvm::APFloat(-0.75f), /*exclude_outside=*/false, /*antialias=*/false, /*outside=*/FloatAttr());
 }
 
 //===-- Channels ----------------------------------------------------------------------------------------------===//
