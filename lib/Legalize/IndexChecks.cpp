@@ -69,6 +69,12 @@ private:
     return name + (isa<nn::EmbeddingOp>(op) ? "dimension 0" : ("its " + index.name).str());
   }
 
+  /// False if the op is written as loops, which do not say which of their inputs are indices.
+  bool hasKernel() const {
+    auto root = dyn_cast<KernelRootOpInterface>(op);
+    return root && root.getKernelRoot() != KernelRoot::Generic;
+  }
+
   /// The size of an operand that is the limit.
   Value limitOf(OpBuilder &builder) const {
     Location location = op->getLoc();
@@ -91,9 +97,9 @@ private:
         continue;
       }
       Operation *definition = open[i].getDefiningOp();
-      // Calls are refused before they start.
+      // Such calls are refused before they start.
       bool isInput = !definition && isa<func::FuncOp>(cast<BlockArgument>(open[i]).getOwner()->getParentOp());
-      if (isInput && isa<nn::EmbeddingOp>(op))
+      if (isInput && hasKernel())
         continue;
       if (isa_and_nonnull<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ConcatOp,
                           arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(definition)) {
