@@ -38,6 +38,7 @@ LIKE = {
     "candidates": "rows",
     "experts": "linear",
     "conv": "linear",
+    "recurrent": "linear",
 }
 NORM_FLOPS = 8  # FLOPs of a layer norm for one element (nn.layer_norm in dialects/Nn/Ops/Norms/Norms.cpp)
 WORK = ("flops", "transcendentals", "weight_bytes", "activation_bytes", "finish_elements")

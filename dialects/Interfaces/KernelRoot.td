@@ -17,7 +17,7 @@ def KernelRootEnum : I32EnumAttr<"KernelRoot", "what a kernel is built around", 
     I32EnumAttrCase<"CacheAppend", 4, "cache_append">, I32EnumAttrCase<"Route", 5, "route">,
     I32EnumAttrCase<"Experts", 6, "experts">, I32EnumAttrCase<"Candidates", 7, "candidates">,
     I32EnumAttrCase<"Rows", 8, "rows">, I32EnumAttrCase<"Generic", 9, "generic">,
-    I32EnumAttrCase<"Conv", 10, "conv">]> {
+    I32EnumAttrCase<"Conv", 10, "conv">, I32EnumAttrCase<"Recurrent", 11, "recurrent">]> {
   let cppNamespace = "::intarsia";
 }
 

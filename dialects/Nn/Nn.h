@@ -82,6 +82,15 @@ private:
 
 #include "dialects/Nn/NnDialect.h.inc"
 #include "dialects/Nn/NnEnums.h.inc"
+
+namespace intarsia::nn {
+/// An activation of a recurrent layer with its parameters.
+struct RecurrentFunction {
+  RecurrentActivation kind;
+  float alpha = 0, beta = 0;
+};
+} // namespace intarsia::nn
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Nn/NnAttrs.h.inc"
 #define GET_OP_CLASSES

@@ -89,6 +89,38 @@ def Nn_ScatterKindAttr : EnumAttr<Nn_Dialect, Nn_ScatterKind, "scatter_kind"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Nn_RecurrentKind : I32EnumAttr<"RecurrentKind", "the formula of a recurrent layer", [
+    I32EnumAttrCase<"Lstm", 0, "lstm">, I32EnumAttrCase<"Gru", 1, "gru">, I32EnumAttrCase<"Rnn", 2, "rnn">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_RecurrentKindAttr : EnumAttr<Nn_Dialect, Nn_RecurrentKind, "recurrent_kind"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nn_Direction : I32EnumAttr<"Direction", "the order in which a recurrent layer goes over a sequence", [
+    I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"Reverse", 1, "reverse">,
+    I32EnumAttrCase<"Bidirectional", 2, "bidirectional">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_DirectionAttr : EnumAttr<Nn_Dialect, Nn_Direction, "direction"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Nn_RecurrentActivation : I32EnumAttr<"RecurrentActivation", "an activation of a recurrent layer", [
+    I32EnumAttrCase<"Sigmoid", 0, "sigmoid">, I32EnumAttrCase<"Tanh", 1, "tanh">, I32EnumAttrCase<"Relu", 2, "relu">,
+    I32EnumAttrCase<"Affine", 3, "affine">, I32EnumAttrCase<"LeakyRelu", 4, "leaky_relu">,
+    I32EnumAttrCase<"ThresholdedRelu", 5, "thresholded_relu">, I32EnumAttrCase<"ScaledTanh", 6, "scaled_tanh">,
+    I32EnumAttrCase<"HardSigmoid", 7, "hard_sigmoid">, I32EnumAttrCase<"Elu", 8, "elu">,
+    I32EnumAttrCase<"Softsign", 9, "softsign">, I32EnumAttrCase<"Softplus", 10, "softplus">]> {
+  let cppNamespace = "::intarsia::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_RecurrentActivationAttr : EnumAttr<Nn_Dialect, Nn_RecurrentActivation, "recurrent_activation"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Nn_RootAttr : AttrDef<Nn_Dialect, "Root"> {
   let mnemonic = "root";
   let summary = "The kind of a kernel";

@@ -33,7 +33,8 @@ ArrayRef<const Target *> Target::all() {
 
 bool Target::hasKernel(mlir::Operation *op) const {
   auto root = mlir::dyn_cast<KernelRootOpInterface>(op);
-  return root && root.getKernelRoot() != KernelRoot::Generic && root.getKernelRoot() != KernelRoot::Conv;
+  return root &&
+         !llvm::is_contained({KernelRoot::Generic, KernelRoot::Conv, KernelRoot::Recurrent}, root.getKernelRoot());
 }
 
 const Target *Target::find(StringRef kind) {

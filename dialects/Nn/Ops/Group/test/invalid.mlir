@@ -1,7 +1,7 @@
 // RUN: intarsia-opt %s --split-input-file --verify-diagnostics
 
 func.func @group(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected one of [linear, matmul, attention, cached_attention, cache_append, route, experts, candidates, rows, generic, conv] for what a kernel is built around, got: pool}}
+  // expected-error@+1 {{expected one of [linear, matmul, attention, cached_attention, cache_append, route, experts, candidates, rows, generic, conv, recurrent] for what a kernel is built around, got: pool}}
   %0 = nn.group pool(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
     nn.yield %a : tensor<4xf32>
   }
