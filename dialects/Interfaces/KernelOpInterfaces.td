@@ -65,7 +65,8 @@ def RowInputOpInterface : OpInterface<"RowInputOpInterface"> {
     tensor's need no copy, and rows that are quantized need no kernel of their own.
   }];
   let methods = [
-    InterfaceMethod<"The rows that the op reads, and how it quantizes them.", "::intarsia::RowInput", "getRowInput">
+    InterfaceMethod<"The rows that the op reads, and how it quantizes them; null if it reads no rows as a whole.",
+                    "::intarsia::RowInput", "getRowInput">
   ];
 }
 

@@ -25,6 +25,8 @@ inline mlir::Value takeInputViews(Candidate &candidate) {
   if (!root)
     return nullptr;
   auto [input, quantization] = root.getRowInput();
+  if (!input)
+    return nullptr;
   candidate.views.insert(quantization.begin(), quantization.end());
   for (mlir::Operation *view = input.getDefiningOp(); view && (isOuterSlice(view) || isOuterReshape(view));
        view = input.getDefiningOp()) {

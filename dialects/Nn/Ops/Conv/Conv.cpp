@@ -163,6 +163,12 @@ StoredOperand ConvOp::getStoredOperand(unsigned operand) {
   return operand == 1 ? StoredOperand::Matrix : StoredOperand::Vector;
 }
 
+/// The channels of a position are a row where they are quantized. Others are read by windows, where they lie.
+RowInput ConvOp::getRowInput() {
+  RowInput rows = rowInputOf(getInput());
+  return rows.quantization.empty() ? RowInput() : rows;
+}
+
 //===-- Canonicalization ------------------------------------------------------------------------------------------===//
 
 namespace {

@@ -11,7 +11,7 @@ include "dialects/Nn/NnOp.td"
 
 def Nn_ConvOp : Nn_TensorOp<"conv", "Conv", [
     DeclareOpInterfaceMethods<ContractionOpInterface, ["getLeftRead"]>,
-    DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
+    DeclareOpInterfaceMethods<StoredOperandOpInterface>, DeclareOpInterfaceMethods<RowInputOpInterface>]> {
   let summary = "Convolution over one to three spatial dimensions, channels last";
   let description = [{
     Input `[batch, spatial…, in]`, weight `[out, window… * in / groups]`, bias `[out]`, result `[batch, spatial…, out]`
@@ -25,7 +25,8 @@ def Nn_ConvOp : Nn_TensorOp<"conv", "Conv", [
     where positions outside of the input are zero. A spatial size of the result is
     `(input + pad_low + pad_high - ((window - 1) * dilation + 1)) / stride + 1`, rounded down. It is `aten.convolution`
     of PyTorch and `Conv` of ONNX (version 22). Accumulates in f32 at least. Weight and bias have the input's element
-    type or a narrower one.
+    type or a narrower one. Where input and weight are dequantized (`nn.dequantize`) devices multiply the quantized
+    values; the channels of a position are then a row that the input has scales for.
 
     A `transposed` convolution spreads what the other one gathers: with `i` a position of the input, all products
     `input[n, i, …] * weight[c, …]` are added to `result[n, i * stride + k * dilation - pad_low, c]`, where that is

@@ -177,6 +177,10 @@ Work QuantizeOp::getWork(SizesRange operandSizes, SizesRange) { return workOfEle
 bool DequantizeOp::hasRowScales() { return getTensorScale() && typeOf(getTensorScale()).getRank() != 0; }
 
 LogicalResult DequantizeOp::verify() {
+  auto format = dyn_cast<BlockFormatAttr>(getFormat());
+  if (getUnitScale() && (!format || format.getElement() != BlockElement::I8 ||
+                         format.getScale() != BlockScale::F32 || !getScales() || getZeroPoints()))
+    return emitOpError() << "has unit scales, which are of i8 with scales in f32 and without zero points";
   return getFormat().verifyOperands(
       *this, cast<RankedTensorType>(getType()),
       {getQuantized(), getScales(), getZeroPoints(), getTensorScale(), getGroupIndices(), getCodebook()});

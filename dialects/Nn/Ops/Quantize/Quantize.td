@@ -102,6 +102,9 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
     %w = nn.dequantize %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
     ```
 
+    With `unit_scale` (elements `i8`, scales `f32`) every scale is known to be 1, as `nn.quantize` gives it: a device need
+    not read them.
+
     A matrix that another tool quantized lies in an archive as that tool orders it (`#nn.archive_format`); operands are
     weights, or scales are dequantized ones, the result is in f32.
 
@@ -113,7 +116,7 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
   }];
   let arguments = (ins Nn_AnyTensor:$quantized, Optional<Nn_AnyTensor>:$scales, Optional<Nn_AnyTensor>:$zero_points,
                        Optional<Nn_AnyTensor>:$tensor_scale, Optional<Nn_AnyTensor>:$group_indices,
-                       Optional<Nn_AnyTensor>:$codebook, BlockFormatAttrInterface:$format);
+                       Optional<Nn_AnyTensor>:$codebook, BlockFormatAttrInterface:$format, UnitAttr:$unit_scale);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
     $quantized (`,` $scales^)? (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)?
