@@ -128,7 +128,7 @@ FailureOr<SmallVector<Value>> AttentionEmitter::maskScores(Value firstKey, Value
       Value offset = add(mul(j, width), ofVector(v));
       Value score = memory.load(scores, offset, f32, config.lanes);
       Value firstLane = add(firstQuery, ofVector(v));
-      if (root.getMask()) {
+      if (root.getMask() && !scoresHaveMask) {
         Element masked = addMask(score, keyIndex, firstLane);
         if (failed(masked))
           return failure();
@@ -136,7 +136,7 @@ FailureOr<SmallVector<Value>> AttentionEmitter::maskScores(Value firstKey, Value
       }
       if (root.getCausal())
         score = hideLaterKeys(score, keyIndex, firstLane);
-      if (root.getMask() || root.getCausal())
+      if ((root.getMask() && !scoresHaveMask) || root.getCausal())
         memory.store(score, scores, offset, f32, config.lanes);
       next.push_back(make<arith::MaximumFOp>(running[v], score));
     }

@@ -62,6 +62,7 @@ protected:
   mlir::Value queries, keys, queryBlocks, headsPerKey, width, lowest, zero;
   mlir::Value ahead; ///< how many keys the first query sees beyond itself, when causal
   mlir::Value scores, sums, maxima, totals, factors;
+  bool scoresHaveMask = false; ///< scoreKeys() adds the mask
   // The tile that is being emitted.
   mlir::Value batch, head, keyHead, firstQuery, queryCount;
 

@@ -35,7 +35,11 @@ private:
   void storeRows() override;
 
   TileEmitter registerTiles{function};
-  bool copyValues = false; ///< values are read from a padded copy of the block as f32
+  void findMask();
+  void packMask(Value firstKey, Value keyCount);
+
+  std::optional<Storage> mask; ///< an additive mask [.., queries, keys] in memory, to which scores are added
+  bool copyValues = false;     ///< values are read from a padded copy of the block as f32
   Value panel, valueBlock;
 };
 } // namespace
@@ -61,9 +65,38 @@ void AttentionKernel::chooseShape(KernelShape &shape) {
 LogicalResult AttentionKernel::run() {
   if (failed(prepare()))
     return failure();
+  findMask();
   panel = function.scratch(headDim * kPanelWidth * 4);
   valueBlock = copyValues ? function.scratch(config.keyBlock * paddedDim * 4) : Value();
   return forLoop(function.tileBegin, function.tileEnd, constant(1), [&](Value tile) { return attendTile(tile); });
+}
+
+/// Finds a mask that has a row for each query. Its blocks are transposed as vectors, into the scores that the products
+/// are added to: reading an element for each lane took as long as the products do in the windows of a Swin Transformer.
+void AttentionKernel::findMask() {
+  Value operand = root.getMask();
+  if (!operand || !isa<FloatType>(getElementTypeOrSelf(operand)))
+    return;
+  auto isOne = [&](unsigned d) { return function.sizes.of(operand)[d] == getAffineConstantExpr(1, b.getContext()); };
+  if (isOne(2))
+    return;
+  mask = tensors.view(operand);
+  if (!mask || !mask->dense) {
+    mask.reset();
+    return;
+  }
+  for (unsigned d : {0, 1})
+    if (isOne(d))
+      mask->strides[d] = constant(0);
+  scoresHaveMask = true;
+}
+
+/// Sets scores to the mask.
+void AttentionKernel::packMask(Value firstKey, Value keyCount) {
+  Value offset = add(add(mul(batch, mask->strides[0]), mul(head, mask->strides[1])),
+                     add(mul(firstQuery, mask->strides[2]), firstKey));
+  registerTiles.packTransposed(scores, memory.at(mask->pointer, offset, mask->elementType), mask->strides[2],
+                               mask->elementType, keyCount, queryCount, Value());
 }
 
 void AttentionKernel::startTile() {
@@ -75,8 +108,11 @@ void AttentionKernel::startTile() {
 
 void AttentionKernel::scoreKeys(Value firstKey, Value keyCount) {
   Type f32 = b.getF32Type();
+  if (mask)
+    packMask(firstKey, keyCount);
   forLoop(constant(0), keyCount, constant(config.rows), [&](Value j) {
     TileOperands operands;
+    operands.accumulate = scoresHaveMask;
     operands.a = base(*key, add(firstKey, j), keyHead);
     operands.aRow = key->strides[1];
     operands.aColumn = constant(1);

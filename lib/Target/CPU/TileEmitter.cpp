@@ -238,40 +238,33 @@ void TileEmitter::packTransposed(Value panel, Value source, Value stride, Type t
   auto scaled = [&](Value value, int64_t w) -> Value {
     return scale ? make<arith::MulFOp>(value, splat(scale, w)).getResult() : value;
   };
+  // Beyond the last column the one before it is read, so as to stay inside, and zero is stored.
+  auto packColumns = [&](Value c, bool isWhole) {
+    auto load = [&](Value column, Value k, int64_t w) {
+      Value inside = isWhole ? column : min(column, sub(columns, constant(1)));
+      Value value = scaled(memory.load(source, add(mul(inside, stride), k), type, w), w);
+      return isWhole ? value : select(less(column, columns), value, floatConstant(0.0, f32, w));
+    };
+    forLoop(constant(0), wholeDepth, constant(lanes), [&](Value k) {
+      SmallVector<Value> rows;
+      for (int64_t i = 0; i < lanes; ++i)
+        rows.push_back(load(add(c, constant(i)), k, lanes));
+      rows = transpose(rows);
+      for (int64_t i = 0; i < lanes; ++i)
+        memory.store(rows[i], panel, add(mul(add(k, constant(i)), width), c), f32, lanes);
+    });
+    if (wholeDepth != depth)
+      forLoop(wholeDepth, depth, constant(1), [&](Value k) {
+        forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
+          Value column = add(c, i);
+          memory.store(load(column, k, 1), panel, add(mul(k, width), column), f32, 1);
+        });
+      });
+  };
   forLoop(constant(0), width, constant(lanes), [&](Value c) {
     ifThen(
-        less(add(c, constant(lanes - 1)), columns),
-        [&] {
-          forLoop(constant(0), wholeDepth, constant(lanes), [&](Value k) {
-            SmallVector<Value> rows;
-            for (int64_t i = 0; i < lanes; ++i)
-              rows.push_back(scaled(memory.load(source, add(mul(add(c, constant(i)), stride), k), type, lanes), lanes));
-            rows = transpose(rows);
-            for (int64_t i = 0; i < lanes; ++i)
-              memory.store(rows[i], panel, add(mul(add(k, constant(i)), width), c), f32, lanes);
-          });
-          if (wholeDepth != depth)
-            forLoop(wholeDepth, depth, constant(1), [&](Value k) {
-              forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
-                Value column = add(c, i);
-                Value value = scaled(memory.load(source, add(mul(column, stride), k), type, 1), 1);
-                memory.store(value, panel, add(mul(k, width), column), f32, 1);
-              });
-            });
-        },
-        [&] {
-          forLoop(constant(0), constant(lanes), constant(1), [&](Value i) {
-            Value column = add(c, i);
-            // Beyond the last column the value of the last one is read, so as to stay inside, and zero is stored.
-            Value inside = less(column, columns);
-            Value from = mul(min(column, sub(columns, constant(1))), stride);
-            forLoop(constant(0), depth, constant(1), [&](Value k) {
-              Value value = scaled(memory.load(source, add(from, k), type, 1), 1);
-              value = select(inside, value, floatConstant(0.0, f32, 1));
-              memory.store(value, panel, add(mul(k, width), column), f32, 1);
-            });
-          });
-        });
+        less(add(c, constant(lanes - 1)), columns), [&] { packColumns(c, /*isWhole=*/true); },
+        [&] { packColumns(c, /*isWhole=*/false); });
   });
 }
 
