@@ -46,6 +46,16 @@ def randomize(model: torch.nn.Module, pixels: torch.Tensor, seed: int) -> None:
                 parameter.copy_((1.0 if is_scale else 0.0) + 0.2 * normal(*parameter.shape))
             else:
                 parameter.copy_(normal(*parameter.shape) / parameter[0].numel() ** 0.5)
+    fit_norms(model, pixels, generator)
+
+
+def fit_norms(model: torch.nn.Module, pixels: torch.Tensor, generator: torch.Generator) -> None:
+    """Gives batch norms statistics that fit the pixels roughly."""
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    with torch.no_grad():
         norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
         for norm in norms:
             norm.momentum = 1.0  # takes the statistics of these pixels
@@ -158,6 +168,14 @@ def main() -> None:
     write("dpt-depth", t.DPTForDepthEstimation(t.DPTConfig(**small)), 20, (32, 32))
     small |= {"readout_type": "add", "use_batch_norm_in_fusion_residual": True, "head_in_index": 1, "qkv_bias": False}
     write("dpt-segments", t.DPTForSemanticSegmentation(t.DPTConfig(**small, **labels)), 21, (32, 32))
+
+    small = {"embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4], "window_size": 4, "image_size": 32}
+    small |= {"use_absolute_embeddings": True}
+    write("swin", t.SwinForImageClassification(t.SwinConfig(**small, **labels)), 22, (32, 32))
+    # Neither patches nor windows nor pairs of patches divide the image.
+    small |= {"image_size": [30, 44], "window_size": 3, "depths": [1, 2], "mlp_ratio": 2.5, "hidden_act": "relu"}
+    small |= {"use_absolute_embeddings": False, "qkv_bias": False, "layer_norm_eps": 0.1, "num_channels": 1}
+    write("swin-padded", t.SwinModel(t.SwinConfig(**small)), 23, (30, 44))
 
 
 if __name__ == "__main__":

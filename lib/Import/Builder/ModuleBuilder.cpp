@@ -292,6 +292,17 @@ Value ModuleBuilder::activation(Location at, Value input, Activation activation)
     return nn::TanhOp::create(builder, at, type, input);
   case Activation::Sigmoid:
     return nn::SigmoidOp::create(builder, at, type, input);
+  case Activation::HardSigmoid:
+  case Activation::HardSwish:
+    return elementOf(at, input, [&](OpBuilder &inner, Location loc, ValueRange arguments) -> Value {
+      Value x = arguments[0];
+      auto number = [&](double value) { return floatConstant(inner, loc, x.getType(), value); };
+      Value shifted = arith::AddFOp::create(inner, loc, x, number(3));
+      Value clamped = arith::MinimumFOp::create(
+          inner, loc, arith::MaximumFOp::create(inner, loc, shifted, number(0)).getResult(), number(6));
+      Value factor = arith::MulFOp::create(inner, loc, clamped, number(1.0 / 6));
+      return activation == Activation::HardSigmoid ? factor : arith::MulFOp::create(inner, loc, x, factor).getResult();
+    });
   }
   llvm_unreachable("all activations are handled");
 }

@@ -59,7 +59,20 @@ struct QuantizedParts {
 };
 
 /// Activations, named by their formulas.
-enum class Activation { Identity, GeluErf, GeluTanh, QuickGelu, Silu, Relu, Relu6, ReluSquared, Tanh, Sigmoid };
+enum class Activation {
+  Identity,
+  GeluErf,
+  GeluTanh,
+  QuickGelu,
+  Silu,
+  Relu,
+  Relu6,
+  ReluSquared,
+  Tanh,
+  Sigmoid,
+  HardSigmoid, ///< relu6(x + 3) / 6
+  HardSwish    ///< x * HardSigmoid(x)
+};
 
 /// Where the windows of a convolution or a pool lie in an image, an entry for each spatial dimension. Strides and
 /// dilations are 1 and pads 0 where there are none.

@@ -248,7 +248,7 @@ Value GraphBuilder::squeezeExcite(Value images, const SqueezeExcite &modules, Ex
   };
   Value squeezed = point(spatialMean(images, modules.reduce), modules.reduce, reduced, channels);
   squeezed = activation(squeezed, modules.reduce, modules.activation);
-  Value factors = activation(point(squeezed, modules.expand, channels, reduced), modules.expand, Activation::Sigmoid);
+  Value factors = activation(point(squeezed, modules.expand, channels, reduced), modules.expand, modules.gate);
   return scaleChannels(images, factors, modules.expand);
 }
 

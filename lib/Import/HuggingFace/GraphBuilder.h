@@ -19,7 +19,8 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
 /// The modules that weigh the channels of an image by what the whole image shows (arXiv 1709.01507).
 struct SqueezeExcite {
   llvm::StringRef reduce, expand;
-  Activation activation; ///< between both
+  Activation activation;                 ///< between both
+  Activation gate = Activation::Sigmoid; ///< makes factors of what the second computes
 };
 
 /// A ModuleBuilder for modules of Hugging Face models. Module arguments of its methods are paths below the current
@@ -82,7 +83,7 @@ public:
                    bool bias = true, llvm::StringRef windowSetting = "");
   /// Builds a normalisation of channels with `module`.weight, .bias, .running_mean and .running_var.
   mlir::Value batchNorm(mlir::Value images, llvm::StringRef module, Extent channels, double epsilon);
-  /// Multiplies each channel by the sigmoid of what two convolutions of one position make of the means of all.
+  /// Multiplies each channel by the gate of what two convolutions of one position make of the means of all.
   mlir::Value squeezeExcite(mlir::Value images, const SqueezeExcite &modules, Extent channels, Extent reduced);
   mlir::Value embedding(mlir::Value indices, llvm::StringRef module, Extent rows, Extent features);
   /// Applies `layer` `count` times, each in a scope `container` + its number ("encoder.layer.0"). Reports weights of

@@ -100,14 +100,15 @@ void HuggingFaceImport::readSettings() {
                       "MLX quantized the weights, and its format is not imported; take the model that it "
                       "was made from, or a GGUF file of it");
 
-  modelType = config->string("model_type", "");
+  // The networks of diffusers have the name of their class, and directories of timm that of a model.
+  llvm::StringRef setting = config->has("model_type") ? "model_type" : "_class_name";
+  modelType = config->string(setting, !config->has(setting) && config->has("architecture") ? "timm_wrapper" : "");
   const RegisteredArchitecture *registered = llvm::find_if(
       registeredArchitectures(), [&](const RegisteredArchitecture &entry) { return entry.modelType == modelType; });
   if (registered == registeredArchitectures().end()) {
     std::string known = llvm::join(knownModelTypes(), ", ");
-    return config->report(config->has("model_type")
-                              ? "model_type '" + modelType + "' is not supported; supported: " + known
-                              : "has no model_type; supported: " + known);
+    return config->report(config->has(setting) ? setting + " '" + modelType + "' is not supported; supported: " + known
+                                               : "has no model_type; supported: " + known);
   }
   architecture = registered->make(*config, options);
   chooseClass();

@@ -12,6 +12,8 @@ namespace intarsia::importer {
 
 llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
   static const RegisteredArchitecture table[] = {
+      {"AutoencoderKL", makeAutoencoderKl},
+      {"UNet2DConditionModel", makeUNet2DCondition},
       {"bert", makeBert},
       {"bitnet", makeBitNet},
       {"convnext", makeConvNext},
@@ -37,6 +39,8 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures() {
       {"resnet", makeResNet},
       {"roberta", makeRoberta},
       {"segformer", makeSegformer},
+      {"swin", makeSwin},
+      {"timm_wrapper", makeTimmWrapper},
       {"vit", makeViT},
       {"xlm-roberta", makeXlmRoberta},
   };
@@ -53,8 +57,11 @@ std::vector<std::string> knownModelTypes() {
 llvm::SmallVector<std::string> readLabels(const Config &config) {
   llvm::SmallVector<std::string> labels;
   const llvm::json::Value *value = config.find("id2label");
+  // Directories of timm have names alone, or say how many there are.
+  if (!value && config.has("label_names"))
+    return config.strings("label_names");
   if (!value) {
-    int64_t count = config.integer("num_labels", 2, 1, 1 << 20);
+    int64_t count = config.integer(config.spelling("num_labels", "num_classes"), 2, 1, 1 << 20);
     for (int64_t i = 0; i < count; ++i)
       labels.push_back("LABEL_" + std::to_string(i));
     return labels;

@@ -17,8 +17,10 @@
 
 namespace intarsia::importer {
 
-static constexpr llvm::StringLiteral singleFile = "model.safetensors";
-static constexpr llvm::StringLiteral indexFile = "model.safetensors.index.json";
+/// The names of weights of transformers and of diffusers.
+static constexpr llvm::StringLiteral stems[] = {"model", "diffusion_pytorch_model"};
+static std::string singleFile(llvm::StringRef stem) { return (stem + ".safetensors").str(); }
+static std::string indexFile(llvm::StringRef stem) { return (stem + ".safetensors.index.json").str(); }
 
 static std::string pathOf(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef file) {
   llvm::SmallString<256> path(directory);
@@ -43,7 +45,7 @@ bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef fol
   opened->symbol = symbol.str();
   std::string path = pathOf(directory, folder, file);
   if (!hasFile(directory, opened->name, errors)) {
-    errors.report(opened->name + ": no such file in " + directory + ", but " + indexFile + " names it");
+    errors.report(opened->name + ": no such file in " + directory + ", but " + displayName + " names it");
     return false;
   }
   FileVersions::note(path);
@@ -58,7 +60,7 @@ bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef fol
 
 bool SafetensorsArchive::openIndex(llvm::StringRef directory, llvm::StringRef folder, llvm::StringRef symbol,
                                    Errors &errors) {
-  std::optional<Config> index = Config::read(directory, pathOf("", folder, indexFile), errors);
+  std::optional<Config> index = Config::read(directory, displayName, errors);
   if (!index)
     return false;
   const llvm::json::Value *value = index->find("weight_map");
@@ -109,18 +111,20 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
                                                              Errors &errors) {
   auto archive = std::make_unique<SafetensorsArchive>();
   std::string symbol = symbolFor(folder);
-  if (hasFile(directory, pathOf("", folder, singleFile), errors)) {
-    archive->displayName = pathOf("", folder, singleFile);
-    if (!archive->openFile(directory, folder, singleFile, symbol, errors))
-      return nullptr;
-    const OpenFile *file = archive->files.back().get();
-    for (const ArchiveTensor &entry : file->contents->tensors())
-      archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
-    return archive;
-  }
-  if (hasFile(directory, pathOf("", folder, indexFile), errors)) {
-    archive->displayName = pathOf("", folder, indexFile);
-    return archive->openIndex(directory, folder, symbol, errors) ? std::move(archive) : nullptr;
+  for (llvm::StringRef stem : stems) {
+    std::string single = singleFile(stem);
+    archive->displayName = pathOf("", folder, single);
+    if (hasFile(directory, archive->displayName, errors)) {
+      if (!archive->openFile(directory, folder, single, symbol, errors))
+        return nullptr;
+      const OpenFile *file = archive->files.back().get();
+      for (const ArchiveTensor &entry : file->contents->tensors())
+        archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
+      return archive;
+    }
+    archive->displayName = pathOf("", folder, indexFile(stem));
+    if (hasFile(directory, archive->displayName, errors))
+      return archive->openIndex(directory, folder, symbol, errors) ? std::move(archive) : nullptr;
   }
   llvm::SmallString<256> where(directory);
   if (!folder.empty())
@@ -128,7 +132,7 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
   std::string hint;
   if (llvm::sys::fs::exists(pathOf(directory, folder, "pytorch_model.bin")))
     hint = "; pytorch_model.bin is a pickle, which is never read: save the model with safe_serialization=True";
-  errors.report(where + ": has no " + singleFile + " and no " + indexFile + hint);
+  errors.report(where + ": has no " + singleFile(stems[0]) + " and no " + indexFile(stems[0]) + hint);
   return nullptr;
 }
 

@@ -13,8 +13,8 @@
 
 namespace intarsia::importer {
 
-/// All weights of a folder: `model.safetensors`, or the files that `model.safetensors.index.json` lists. Only headers
-/// are read.
+/// All weights of a folder: `model.safetensors`, or the files that `model.safetensors.index.json` lists; those of
+/// diffusers are named `diffusion_pytorch_model`. Only headers are read.
 class SafetensorsArchive : public WeightArchive {
 public:
   /// Opens the weights in `directory`/`folder` (`folder` may be ""). Reports and returns null on failure.

@@ -11,6 +11,7 @@
 
 namespace intarsia::importer {
 
+std::unique_ptr<Architecture> makeAutoencoderKl(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeBitNet(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeConvNext(const Config &config, const ImportOptions &options);
@@ -36,6 +37,9 @@ std::unique_ptr<Architecture> makeRegNet(const Config &config, const ImportOptio
 std::unique_ptr<Architecture> makeResNet(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeRoberta(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeSegformer(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeSwin(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeTimmWrapper(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeUNet2DCondition(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeViT(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeXlmRoberta(const Config &config, const ImportOptions &options);
 
