@@ -42,50 +42,60 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       const target::Device &device = devices->lookup(group->getAttr(rt::deviceAttr));
       for (unsigned result = 0; result < group.getNumResults(); ++result) {
         SmallVector<Reader> readers;
+        bool isReadAsItIs = findReaders(group, result, readers);
         auto passes = [&](Reader reader) {
           return device.target->passesQuantized(group, reader.group, reader.quantize);
         };
-        if (succeeded(findReaders(group, result, readers)) && llvm::all_of(readers, passes)) {
-          quantize(group, result, readers);
+        // Beside the result itself the integers are worth writing where each is found alone.
+        bool isWorthIt = !readers.empty() && (!isReadAsItIs || readers.front().quantize.getUnitScale());
+        if (isWorthIt && llvm::all_of(readers, passes)) {
+          quantize(group, result, readers, isReadAsItIs);
           break; // the group is another one now, with one such result
         }
       }
     }
   }
 
-  /// Finds what reads a result. Fails unless all of it quantizes the result as it is, alike, on the same device.
-  static LogicalResult findReaders(nn::GroupOp group, unsigned result, SmallVectorImpl<Reader> &readers) {
+  /// Finds what quantizes a result as it is, alike, on the same device. Returns true if something else reads the
+  /// result.
+  static bool findReaders(nn::GroupOp group, unsigned result, SmallVectorImpl<Reader> &readers) {
+    bool isReadAsItIs = false;
     for (OpOperand &use : group.getResult(result).getUses()) {
       if (isa<tensor::DimOp>(use.getOwner()))
         continue;
-      auto reader = dyn_cast<nn::GroupOp>(use.getOwner());
-      if (!reader || reader.getRoot() != KernelRoot::Linear ||
-          reader->getAttr(rt::deviceAttr) != group->getAttr(rt::deviceAttr))
-        return failure();
-      BlockArgument inside = reader.getBodyBlock().getArgument(use.getOperandNumber());
-      nn::QuantizeOp quantize;
-      for (Operation *user : inside.getUsers()) {
-        if (isa<tensor::DimOp>(user))
-          continue;
-        if (quantize || !isa<nn::QuantizeOp>(user))
-          return failure();
-        quantize = cast<nn::QuantizeOp>(user);
-      }
-      bool isPlain = quantize && !quantize.getChannels() && quantize->getNumResults() == 2 &&
-                     (!quantize.getFactors() || isa<BlockArgument>(quantize.getFactors()));
-      if (!isPlain)
-        return failure();
-      Reader found{reader, use.getOperandNumber(), quantize};
-      if (!readers.empty() && (quantize->getAttrs() != readers.front().quantize->getAttrs() ||
-                               found.factors() != readers.front().factors()))
-        return failure();
-      readers.push_back(found);
+      std::optional<Reader> found = readerOf(group, use);
+      bool isAlike =
+          found && (readers.empty() || (found->quantize->getAttrs() == readers.front().quantize->getAttrs() &&
+                                        found->factors() == readers.front().factors()));
+      if (isAlike)
+        readers.push_back(*found);
+      else
+        isReadAsItIs = true;
     }
-    return success(!readers.empty());
+    return isReadAsItIs;
   }
 
-  /// Lets a group yield quantized values and scales in place of a result, and its readers take them.
-  static void quantize(nn::GroupOp group, unsigned result, ArrayRef<Reader> readers) {
+  /// Returns a reader that does nothing with a result but quantize it.
+  static std::optional<Reader> readerOf(nn::GroupOp group, OpOperand &use) {
+    auto reader = dyn_cast<nn::GroupOp>(use.getOwner());
+    if (!reader || (reader.getRoot() != KernelRoot::Linear && reader.getRoot() != KernelRoot::Conv) ||
+        reader->getAttr(rt::deviceAttr) != group->getAttr(rt::deviceAttr))
+      return std::nullopt;
+    nn::QuantizeOp quantize;
+    for (Operation *user : reader.getBodyBlock().getArgument(use.getOperandNumber()).getUsers()) {
+      if (isa<tensor::DimOp>(user))
+        continue;
+      if (quantize || !isa<nn::QuantizeOp>(user))
+        return std::nullopt;
+      quantize = cast<nn::QuantizeOp>(user);
+    }
+    bool isPlain = quantize && !quantize.getChannels() && quantize->getNumResults() == 2 &&
+                   (!quantize.getFactors() || isa<BlockArgument>(quantize.getFactors()));
+    return isPlain ? std::optional(Reader{reader, use.getOperandNumber(), quantize}) : std::nullopt;
+  }
+
+  /// Lets a group yield quantized values and scales in place of a result, or beside it, and its readers take them.
+  static void quantize(nn::GroupOp group, unsigned result, ArrayRef<Reader> readers, bool keepsResult) {
     Operation *yield = group.getBodyBlock().getTerminator();
     OpBuilder builder(yield);
     Value value = yield->getOperand(result);
@@ -96,7 +106,10 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       group.getInputsMutable().append(factors);
       quantized.getFactorsMutable().assign(group.getBodyBlock().addArgument(factors.getType(), group.getLoc()));
     }
-    yield->setOperand(result, quantized.getQuantized());
+    if (keepsResult)
+      yield->insertOperands(yield->getNumOperands(), quantized.getQuantized());
+    else
+      yield->setOperand(result, quantized.getQuantized());
     yield->insertOperands(yield->getNumOperands(), quantized.getScales());
 
     SmallVector<Type> types(yield->getOperandTypes());
@@ -106,9 +119,10 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
     body->takeBody(group->getRegion(0));
     auto grown = cast<nn::GroupOp>(builder.create(state));
     for (unsigned i = 0; i < group.getNumResults(); ++i)
-      if (i != result)
+      if (i != result || keepsResult)
         group.getResult(i).replaceAllUsesWith(grown.getResult(i));
-    Value values = grown.getResult(result), scales = grown.getResults().back();
+    Value values = grown.getResult(keepsResult ? grown.getNumResults() - 2 : result);
+    Value scales = grown.getResults().back();
     for (Reader reader : readers) {
       nn::GroupOp into = reader.group;
       BlockArgument inside = into.getBodyBlock().getArgument(reader.operand);
@@ -116,13 +130,17 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       into.getInputsMutable().append(scales);
       BlockArgument innerScales = into.getBodyBlock().addArgument(scales.getType(), inside.getLoc());
       into.getInputsMutable().slice(reader.operand, 1).assign(values);
+      for (Operation *user : inner.getQuantized().getUsers())
+        if (auto dequantize = dyn_cast<nn::DequantizeOp>(user))
+          dequantize.setUnitScale(inner.getUnitScale());
       inner.getQuantized().replaceAllUsesWith(inside);
       inner.getScales().replaceAllUsesWith(innerScales);
       inner->erase();
       inside.setType(cast<RankedTensorType>(values.getType()));
     }
     // The sizes of the result are those of the quantized values.
-    group.getResult(result).replaceAllUsesWith(values);
+    if (!keepsResult)
+      group.getResult(result).replaceAllUsesWith(values);
     group->erase();
   }
 };

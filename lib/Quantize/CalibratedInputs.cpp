@@ -24,8 +24,9 @@ nn::WeightOp weightOf(ContractionOpInterface linear) {
   Value matrix = linear.getRight();
   if (nn::QuantizeOp quantize = quantizeOf(matrix))
     matrix = quantize.getInput();
+  matrix = nn::reshapeSource(matrix); // windows are rows of a matrix
   if (auto transpose = matrix.getDefiningOp<linalg::TransposeOp>())
-    matrix = transpose.getInput();
+    matrix = nn::reshapeSource(transpose.getInput());
   return nn::storedWeight(matrix);
 }
 

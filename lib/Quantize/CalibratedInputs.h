@@ -8,6 +8,7 @@
 #define INTARSIA_LIB_QUANTIZE_CALIBRATEDINPUTS_H
 
 #include "dialects/Nn/Nn.h"
+#include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -19,8 +20,8 @@ nn::QuantizeOp quantizeOf(mlir::Value value);
 /// Returns the weight of an archive that a linear reads, however it is quantized or transposed; null if there is none.
 nn::WeightOp weightOf(ContractionOpInterface linear);
 
-/// Calls `quantize` with each linear (asProductWithWeight) whose weight one of `inputs` names, with that weight and
-/// that input. Fails, with a message, if `inputs` are an error, and if `quantize` does.
+/// Calls `quantize` with each linear or convolution (asProductToQuantize) whose weight one of `inputs` names, with that
+/// weight and that input. Fails, with a message, if `inputs` are an error, and if `quantize` does.
 template <typename Input>
 mlir::LogicalResult quantizeCalibrated(
     mlir::func::FuncOp function, llvm::Expected<std::vector<Input>> inputs,
@@ -32,7 +33,7 @@ mlir::LogicalResult quantizeCalibrated(
     for (llvm::StringRef key : input.weights)
       ofWeights[key] = &input;
   mlir::WalkResult result = function.walk([&](mlir::Operation *op) -> mlir::WalkResult {
-    ContractionOpInterface linear = asProductWithWeight(op);
+    ContractionOpInterface linear = asProductToQuantize(op);
     nn::WeightOp weight = linear ? weightOf(linear) : nullptr;
     auto found = weight ? ofWeights.find(weight.getKey()) : ofWeights.end();
     return found == ofWeights.end() ? mlir::WalkResult::advance()

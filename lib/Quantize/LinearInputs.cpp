@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Quantize/LinearInputs.h"
 
+#include "lib/Quantize/CalibratedInputs.h"
+
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -21,19 +23,26 @@ static nn::WeightOp weightOf(ContractionOpInterface linear) {
   return weight.getDefiningOp<nn::WeightOp>();
 }
 
-std::vector<LinearInput> inputsOfLinears(func::FuncOp function) {
+std::vector<LinearInput> inputsOfLinears(func::FuncOp function, bool convolutions) {
   llvm::MapVector<Value, SmallVector<ContractionOpInterface>> linears;
   // Linears of branches and loops compute what not every call computes.
   for (Operation &op : function.front()) {
-    ContractionOpInterface linear = asProductWithWeight(&op);
-    if (!linear || !weightOf(linear) || llvm::any_of(op.getUsers(), llvm::IsaPred<nn::RouteOp>))
+    ContractionOpInterface linear = asProductWithWeight(&op), product = linear;
+    if (!linear && convolutions)
+      product = quantize::asProductToQuantize(&op);
+    if (!product || !(linear ? weightOf(linear) : quantize::weightOf(product)) ||
+        llvm::any_of(op.getUsers(), llvm::IsaPred<nn::RouteOp>))
       continue;
-    if (cast<RankedTensorType>(linear.getLeft().getType()).getShape().back() != ShapedType::kDynamic)
-      linears[linear.getLeft()].push_back(linear);
+    if (cast<RankedTensorType>(product.getLeft().getType()).getShape().back() != ShapedType::kDynamic)
+      linears[product.getLeft()].push_back(product);
   }
   std::vector<LinearInput> inputs;
-  for (auto &[value, readers] : linears)
+  for (auto &[value, readers] : linears) {
+    llvm::stable_sort(readers, [](ContractionOpInterface a, ContractionOpInterface b) {
+      return !quantize::multipliesWindows(a) && quantize::multipliesWindows(b);
+    });
     inputs.push_back({value, std::move(readers)});
+  }
   return inputs;
 }
 

@@ -19,7 +19,7 @@ constexpr llvm::StringLiteral secondMomentsPrefix = "second_moments.";
 constexpr llvm::StringLiteral inputsPrefix = "input.", weightsPrefix = "weight.";
 
 /// A value [..., features] and the linears that multiply weights of the model by it, in their order. Linears are what
-/// asProductWithWeight() returns.
+/// asProductWithWeight() returns; convolutions (asProductToQuantize) may follow them.
 struct LinearInput {
   mlir::Value value;
   llvm::SmallVector<ContractionOpInterface> linears;
@@ -27,7 +27,8 @@ struct LinearInput {
 
 /// Returns the inputs of a function's linears whose weights are matrices of an archive as they are stored, in the order
 /// of their first linears. Linears whose results a router reads are not among them: they are not quantized.
-std::vector<LinearInput> inputsOfLinears(mlir::func::FuncOp function);
+/// With `convolutions` those that convolutions multiply too.
+std::vector<LinearInput> inputsOfLinears(mlir::func::FuncOp function, bool convolutions = false);
 
 /// Returns the name of a linear in the model, "model.layers.0.mlp.down_proj"; empty if it has none.
 std::string nameOf(mlir::Operation *linear);

@@ -44,6 +44,28 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
                                   /*codebook=*/Value(), format);
 }
 
+/// Channels of a position that are multiplied together: those of pictures, of which there are three, would need windows
+/// in other places, and are few.
+static constexpr int64_t channelsTogether = 4;
+
+ContractionOpInterface asProductToQuantize(Operation *op) {
+  if (ContractionOpInterface linear = asProductWithWeight(op))
+    return linear;
+  auto product = dyn_cast_if_present<ContractionOpInterface>(op);
+  if (!product || product.getLeftRead() != LeftRead::Window || !product.hasStoredRight() || !product.givesSums())
+    return nullptr;
+  // The matrix is [channels of the result, positions and channels of a window], and all channels read the same.
+  ContractionMaps maps = product.getMaps();
+  AffineExpr column = maps.right.getNumResults() == 2 ? maps.right.getResult(0) : AffineExpr();
+  bool isPlain = isa_and_nonnull<AffineDimExpr>(column) && maps.result.getResults().back() == column &&
+                 llvm::all_of(maps.result.getResults(), llvm::IsaPred<AffineDimExpr>) &&
+                 llvm::none_of(maps.left.getResults(), [&](AffineExpr index) {
+                   return index.isFunctionOfDim(cast<AffineDimExpr>(column).getPosition());
+                 });
+  int64_t channels = cast<RankedTensorType>(product.getLeft().getType()).getShape().back();
+  return isPlain && channels != ShapedType::kDynamic && channels % channelsTogether == 0 ? product : nullptr;
+}
+
 /// Larger blocks for weights of fewer than 8 bits save a multiplication for each block's sums, as in ggml's K types
 /// (block_q8_K). Their error is small beside that of the weights (docs/quantization.md), but not beside that of weights
 /// with 8 bits.

@@ -22,6 +22,14 @@ namespace intarsia::quantize {
 #include "lib/Quantize/Passes.h.inc"
 
 namespace {
+/// Returns the weight that a matrix of windows is, transposed and reshaped as importers do it; null for other values.
+nn::WeightOp windowsOf(Value value) {
+  value = nn::reshapeSource(value);
+  if (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
+    value = nn::reshapeSource(transpose.getInput());
+  return value.getDefiningOp<nn::WeightOp>();
+}
+
 /// Returns true if a value is a matrix of an archive: as stored, transposed or quantized there.
 bool isStoredMatrix(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -34,15 +42,17 @@ bool isStoredMatrix(Value value) {
 
 /// Returns the weight that such a matrix is.
 nn::WeightOp storedMatrix(Value value) {
+  if (nn::WeightOp windows = windowsOf(value))
+    return windows;
   if (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
     return transpose.getInput().getDefiningOp<nn::WeightOp>();
   return nn::storedWeight(value);
 }
 
-/// Returns the matrix that a linear (asProductWithWeight) or an embedding reads; null for other ops.
+/// Returns the matrix that a linear, a convolution (asProductToQuantize) or an embedding reads; null for other ops.
 OpOperand *matrixOf(Operation *op) {
-  if (ContractionOpInterface linear = asProductWithWeight(op))
-    return &linear.getRightOperand();
+  if (ContractionOpInterface product = asProductToQuantize(op))
+    return &product.getRightOperand();
   auto embedding = dyn_cast<nn::EmbeddingOp>(op);
   return embedding ? &embedding.getTableMutable() : nullptr;
 }
@@ -101,7 +111,9 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     function.walk([&](Operation *op) {
       OpOperand *operand = matrixOf(op);
       Value matrix = operand ? operand->get() : Value();
-      if (!matrix || !isStoredMatrix(matrix))
+      bool hasWindows =
+          matrix && isa<ContractionOpInterface>(op) && multipliesWindows(cast<ContractionOpInterface>(op));
+      if (!matrix || !(hasWindows ? windowsOf(matrix) && nn::isPrepacked(matrix) : isStoredMatrix(matrix)))
         return;
       bool isLinear = !isa<nn::EmbeddingOp>(op);
       consumers.push_back(op);
@@ -112,11 +124,12 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       StringRef part = !isLinear ? "embedding" : heads.contains(op) ? "lm_head" : "linears";
       nn::WeightOp weight = storedMatrix(matrix);
       if (auto own = weight ? ofTensors.find(weight.getKey()) : ofTensors.end(); own != ofTensors.end()) {
-        if (own->second)
+        if (own->second && (!hasWindows || multipliesByRows(own->second)))
           fails |= failed(choose(op, key, part, {own->second, own->second.getName(), /*isNamed=*/true}));
         return;
       }
-      if (auto asked = formats.find(part); asked != formats.end())
+      auto asked = formats.find(part);
+      if (asked != formats.end() && (!hasWindows || multipliesByRows(asked->second.format)))
         fails |= failed(choose(op, key, asked->first(), asked->second));
     });
     if (fails)
@@ -136,6 +149,12 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   }
 
   bool multipliesIntegers() const { return activations == "8" || haveFewScales(activations); }
+
+  /// Returns true if integers of a row are added up before they are scaled: blocks of a matrix of windows would not be
+  /// those of positions.
+  bool multipliesByRows(nn::BlockFormatAttr format) const {
+    return haveFewScales(activations) && format.getElement() == nn::BlockElement::I8 && format.getBlock() == 0;
+  }
 
   /// Returns one value for all ops that name the same weight.
   Value keyOf(Value matrix) {

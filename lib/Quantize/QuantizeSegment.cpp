@@ -66,7 +66,7 @@ public:
     for (Operation &op : function.front())
       if (isInside(&op))
         copy(op);
-    for (const LinearInput &input : inputsOfLinears(function))
+    for (const LinearInput &input : inputsOfLinears(function, /*convolutions=*/true))
       if (isInside(input.linears.front()))
         addResult(mapping.lookup(input.value), inputsPrefix.str() + nameOf(input.linears.front()));
     for (Operation &op : function.front())
@@ -206,12 +206,18 @@ private:
     segment.setAllArgAttrs(argumentAttributes);
     segment.setAllResultAttrs(resultAttributes);
     NamedAttrList metadata;
-    SmallVector<Attribute> linears;
-    for (const LinearInput &input : inputsOfLinears(function))
-      for (ContractionOpInterface linear : input.linears)
-        if (isInside(linear))
-          linears.push_back(builder.getStringAttr(nameOf(linear)));
-    metadata.set("linears", builder.getArrayAttr(linears));
+    auto namesOf = [&](bool convolutions) {
+      SmallVector<Attribute> names;
+      for (const LinearInput &input : inputsOfLinears(function, convolutions))
+        for (ContractionOpInterface linear : input.linears)
+          if (isInside(linear))
+            names.push_back(builder.getStringAttr(nameOf(linear)));
+      return builder.getArrayAttr(names);
+    };
+    ArrayAttr ofLinears = namesOf(/*convolutions=*/false), ofProducts = namesOf(/*convolutions=*/true);
+    metadata.set("linears", ofLinears);
+    if (ofProducts.size() != ofLinears.size())
+      metadata.set("products", ofProducts);
     metadata.set("passed", builder.getArrayAttr(passed));
     metadata.set("segments", builder.getI64IntegerAttr(segmentCount));
     segment->setAttr("nn.metadata", metadata.getDictionary(builder.getContext()));

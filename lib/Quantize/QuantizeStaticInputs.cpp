@@ -22,7 +22,8 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
   using QuantizeStaticInputsBase::QuantizeStaticInputsBase;
 
   void runOnOperation() override {
-    constantsOf.clear();
+    inversesOf.clear();
+    factorsOf.clear();
     operands = {};
     auto quantizeOne = [this](ContractionOpInterface linear, nn::WeightOp weight, const StaticInput &input) {
       return quantize(linear, weight, input);
@@ -45,14 +46,15 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
     if (format.getElement() != nn::BlockElement::I8 || format.getBlock() != 0 || ofWeight.getZeroPoints())
       return fails("has the format " + format.getName() +
                    ", inputs with scales that a text has shown are multiplied by int8-channel");
-    int64_t features = cast<RankedTensorType>(ofWeight.getInput().getType()).getShape().back();
+    int64_t features = cast<RankedTensorType>(linear.getLeft().getType()).getShape().back();
+    int64_t columns = cast<RankedTensorType>(ofWeight.getInput().getType()).getShape().back();
     if (features != int64_t(known.factors.size()))
       return fails("has " + Twine(features) + " input features, and there are factors of " +
                    Twine(known.factors.size()) + ": are they for another model?");
     nn::QuantizeOp ofInput = quantizeOf(linear.getLeft());
     Value input = ofInput ? ofInput.getInput() : linear.getLeft();
     auto type = cast<RankedTensorType>(input.getType());
-    auto [inverse, factors] = constantsFor(linear, known);
+    auto [inverse, factors] = constantsFor(linear, known, columns);
     auto inputFormat = nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, /*block=*/0,
                                                 type.getRank() - 1);
     OperandQuantization fixed{inputFormat, {}, inverse, {}, UnitAttr::get(&getContext())};
@@ -65,21 +67,31 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
     return success();
   }
 
-  /// Returns what an input is multiplied by, and a weight.
-  std::pair<Value, Value> constantsFor(Operation *linear, const StaticInput &known) {
-    std::pair<Value, Value> &result = constantsOf[&known];
-    if (!result.first) {
-      auto type = RankedTensorType::get({int64_t(known.factors.size())}, Float32Type::get(&getContext()));
-      std::vector<float> inverse;
+  /// Returns what an input is multiplied by, and a weight of so many columns, which are those of each position of a
+  /// window.
+  std::pair<Value, Value> constantsFor(Operation *linear, const StaticInput &known, int64_t columns) {
+    auto constantOf = [&](ArrayRef<float> numbers) {
+      auto type = RankedTensorType::get({int64_t(numbers.size())}, Float32Type::get(&getContext()));
+      return CalibratedOperands::constant(linear, DenseElementsAttr::get(type, numbers));
+    };
+    Value &inverse = inversesOf[&known], &factors = factorsOf[{&known, columns}];
+    if (!inverse) {
+      std::vector<float> inverses;
       for (float factor : known.factors)
-        inverse.push_back(1 / factor);
-      result = {CalibratedOperands::constant(linear, DenseElementsAttr::get(type, ArrayRef(inverse))),
-                CalibratedOperands::constant(linear, DenseElementsAttr::get(type, ArrayRef(known.factors)))};
+        inverses.push_back(1 / factor);
+      inverse = constantOf(inverses);
     }
-    return result;
+    if (!factors) {
+      std::vector<float> ofColumns;
+      while (int64_t(ofColumns.size()) < columns)
+        llvm::append_range(ofColumns, known.factors);
+      factors = constantOf(ofColumns);
+    }
+    return {inverse, factors};
   }
 
-  DenseMap<const StaticInput *, std::pair<Value, Value>> constantsOf;
+  DenseMap<const StaticInput *, Value> inversesOf;
+  DenseMap<std::pair<const StaticInput *, int64_t>, Value> factorsOf;
   CalibratedOperands operands;
 };
 } // namespace

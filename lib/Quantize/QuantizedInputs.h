@@ -20,6 +20,14 @@ mlir::Value quantizeAndDequantize(mlir::OpBuilder &builder, mlir::Location locat
 /// first operand of a linalg.transpose counts.
 bool movesRows(mlir::Operation *op);
 
+/// Returns an op that multiplies rows of its left side by a stored matrix, each row with scales of its own or known
+/// ones: a linear (asProductWithWeight), or a convolution, whose rows are the channels of positions. Null for other
+/// ops, and for convolutions with groups or transposed ones, where few products share what is read: they stay in
+/// floats.
+ContractionOpInterface asProductToQuantize(mlir::Operation *op);
+/// Returns true if a product (asProductToQuantize) is one of windows.
+inline bool multipliesWindows(ContractionOpInterface product) { return product.getLeftRead() == LeftRead::Window; }
+
 /// Returns how many features of a linear's input share a scale, beside weights of a block format; 0 for all of them.
 /// `activations` is "8", `wideScales` or `tokenScales`.
 int64_t inputBlockBeside(nn::BlockFormatAttr format, llvm::StringRef activations);

@@ -189,7 +189,7 @@ def test_factors_bring_inputs_to_their_range():
         # Multiplied with what weights become, the values are near those of floats.
         products = integers.astype(np.float64) @ static.rounded_weight(weight, factors).T.astype(np.float64)
         assert np.abs(products - rows @ weight.T).max() < 0.5
-    best = static.choose_factors(["w"], largest, rows, weight)
+    best = static.choose_factors(["w"], largest, rows, [weight])
     losses = []
     for strength in static.STRENGTHS:
         factors = static.factors_of(largest, weight, strength)

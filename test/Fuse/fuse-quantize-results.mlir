@@ -4,6 +4,7 @@
 #few = #nn.block_format<i8, f32, 256, axis = 1>
 #channel = #nn.block_format<i8, f16, 0, axis = 1>
 #row = #nn.block_format<i8, f32, 0, axis = 1>
+#image = #nn.block_format<i8, f32, 0, axis = 3>
 nn.archive @a {file = "model.safetensors"}
 
 // What a linear of bytes reads next is quantized where it is computed. A device without such kernels keeps floats.
@@ -115,7 +116,7 @@ func.func @known_scales(%x: tensor<?x256xf32>, %f: tensor<256xf32>, %g: tensor<5
   }
   // CHECK: nn.group linear(%[[A:[a-z0-9]+]] = %[[H]]#0, {{.*}}, %[[B:[a-z0-9]+]] = %[[H]]#1)
   // CHECK-NOT: nn.quantize
-  // CHECK:   nn.dequantize %[[A]], %[[B]]
+  // CHECK:   nn.dequantize %[[A]], %[[B]] {format = #nn.block_format<i8, f32, 0, axis = 1>, unit_scale}
   %y = nn.group linear(%a = %h, %w = %down, %k = %g) : (tensor<?x512xf32>, tensor<256x512xf32>, tensor<512xf32>) -> tensor<?x256xf32> {
     %c, %s = nn.quantize %a factors %k {format = #row, unit_scale} : (tensor<?x512xf32>, tensor<512xf32>) -> (tensor<?x512xi8>, tensor<?x1xf32>)
     %r = nn.dequantize %c, %s {format = #row} : (tensor<?x512xi8>, tensor<?x1xf32>) -> tensor<?x512xf32>
@@ -144,4 +145,31 @@ func.func @scales_of_rows(%x: tensor<?x256xf32>, %u: tensor<512x256xi8>, %us: te
     nn.yield %l : tensor<?x256xf32>
   }
   return %y : tensor<?x256xf32>
+}
+
+// A residual reads floats, the convolution beside it bytes: with known scales the result is given both ways.
+// CHECK-LABEL: func.func @residual
+func.func @residual(%x: tensor<1x4x4x64xf32>, %f: tensor<64xf32>, %g: tensor<32xf32>, %u: tensor<32x64xi8>, %us: tensor<32x1xf16>, %d: tensor<32x288xi8>, %ds: tensor<32x1xf16>) -> tensor<1x4x4x32xf32> {
+  %point = nn.dequantize %u, %us {format = #channel} : (tensor<32x64xi8>, tensor<32x1xf16>) -> tensor<32x64xf32>
+  %window = nn.dequantize %d, %ds {format = #channel} : (tensor<32x288xi8>, tensor<32x1xf16>) -> tensor<32x288xf32>
+  // CHECK: %[[H:.*]]:3 = nn.group conv({{.*}} -> (tensor<1x4x4x32xf32>, tensor<1x4x4x32xi8>, tensor<1x4x4x1xf32>)
+  // CHECK:   %[[C:.*]] = nn.conv
+  // CHECK:   %[[V:.*]], %[[S:.*]] = nn.quantize %[[C]] factors
+  // CHECK:   nn.yield %[[C]], %[[V]], %[[S]]
+  %h = nn.group conv(%a = %x, %w = %point, %k = %f) : (tensor<1x4x4x64xf32>, tensor<32x64xf32>, tensor<64xf32>) -> tensor<1x4x4x32xf32> {
+    %c, %s = nn.quantize %a factors %k {format = #image, unit_scale} : (tensor<1x4x4x64xf32>, tensor<64xf32>) -> (tensor<1x4x4x64xi8>, tensor<1x4x4x1xf32>)
+    %r = nn.dequantize %c, %s {format = #image} : (tensor<1x4x4x64xi8>, tensor<1x4x4x1xf32>) -> tensor<1x4x4x64xf32>
+    %l = nn.conv %r, %w {window = array<i64: 1, 1>} : (tensor<1x4x4x64xf32>, tensor<32x64xf32>) -> tensor<1x4x4x32xf32>
+    nn.yield %l : tensor<1x4x4x32xf32>
+  }
+  // CHECK: nn.group conv({{.*}} = %[[H]]#1, {{.*}} = %[[H]]#0, {{.*}} = %[[H]]#2)
+  // CHECK-NOT: nn.quantize
+  %y = nn.group conv(%a = %h, %w = %window, %k = %g, %b = %h) : (tensor<1x4x4x32xf32>, tensor<32x288xf32>, tensor<32xf32>, tensor<1x4x4x32xf32>) -> tensor<1x4x4x32xf32> {
+    %c, %s = nn.quantize %a factors %k {format = #image, unit_scale} : (tensor<1x4x4x32xf32>, tensor<32xf32>) -> (tensor<1x4x4x32xi8>, tensor<1x4x4x1xf32>)
+    %r = nn.dequantize %c, %s {format = #image} : (tensor<1x4x4x32xi8>, tensor<1x4x4x1xf32>) -> tensor<1x4x4x32xf32>
+    %l = nn.conv %r, %w {window = array<i64: 3, 3>, pads_low = array<i64: 1, 1>, pads_high = array<i64: 1, 1>} : (tensor<1x4x4x32xf32>, tensor<32x288xf32>) -> tensor<1x4x4x32xf32>
+    %m = arith.addf %l, %b : tensor<1x4x4x32xf32>
+    nn.yield %m : tensor<1x4x4x32xf32>
+  }
+  return %y : tensor<1x4x4x32xf32>
 }

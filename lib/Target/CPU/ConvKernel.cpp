@@ -94,7 +94,10 @@ private:
 } // namespace
 
 Emitter makeConvKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
-  return std::make_unique<ConvKernel>(kernel, cast<nn::ConvOp>(root), config);
+  auto conv = cast<nn::ConvOp>(root);
+  if (conv.getInput().getDefiningOp<nn::DequantizeOp>())
+    return makeByteConvKernel(kernel, root, config);
+  return std::make_unique<ConvKernel>(kernel, conv, config);
 }
 
 LogicalResult ConvKernel::analyze() {

@@ -138,14 +138,18 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   return variant;
 }
 
-/// Returns the linear of a group that adds up products of bytes (TokenLinearKernel.cpp); null if it has none.
-static nn::LinearOp linearOfBytes(nn::GroupOp group) {
-  auto linears = group.getBodyBlock().getOps<nn::LinearOp>();
-  if (group.getRoot() != KernelRoot::Linear || !llvm::hasSingleElement(linears))
-    return nullptr;
-  nn::LinearOp linear = *linears.begin();
-  auto weight = dyn_cast<mlir::BlockArgument>(linear.getWeight());
-  auto input = linear.getInput().getDefiningOp<nn::DequantizeOp>();
+/// Returns the linear or convolution of a group that adds up products of bytes (TokenLinearKernel.cpp,
+/// ByteConvKernel.cpp); null if it has none.
+static ContractionOpInterface productOfBytes(nn::GroupOp group) {
+  ContractionOpInterface product;
+  for (mlir::Operation &op : group.getBodyBlock())
+    if (isa<nn::LinearOp, nn::ConvOp>(op)) {
+      if (product)
+        return nullptr;
+      product = cast<ContractionOpInterface>(op);
+    }
+  auto weight = product ? dyn_cast<mlir::BlockArgument>(product.getRight()) : nullptr;
+  auto input = product ? product.getLeft().getDefiningOp<nn::DequantizeOp>() : nullptr;
   if (!weight || !input)
     return nullptr;
   auto isOfBytes = [](BlockFormatAttrInterface format, ArrayRef<int64_t> blocks) {
@@ -154,19 +158,35 @@ static nn::LinearOp linearOfBytes(nn::GroupOp group) {
   };
   bool isKnown = isOfBytes(nn::quantizedFormatOf(group.getInputs()[weight.getArgNumber()]), {0}) &&
                  isOfBytes(input.getFormat(), {0, BlockPanels::superBlock});
-  return isKnown ? linear : nullptr;
+  return isKnown ? product : nullptr;
 }
 
-/// True if the kernel of a group can quantize a result that is computed of its linear's.
+/// True if ByteConvKernel.cpp has loops for a convolution whose input is quantized.
+static bool multipliesBytes(nn::ConvOp conv) {
+  auto input = conv.getInput().getDefiningOp<nn::DequantizeOp>();
+  auto format = dyn_cast<nn::BlockFormatAttr>(input.getFormat());
+  auto weight = dyn_cast_if_present<nn::BlockFormatAttr>(nn::quantizedFormatOf(conv.getWeight()));
+  bool isOfBytes = format && weight && format.getElement() == nn::BlockElement::I8 &&
+                   format.getScale() == nn::BlockScale::F32 && weight.getElement() == nn::BlockElement::I8 &&
+                   is_contained({int64_t(0), BlockPanels::superBlock}, format.getBlock()) && weight.getBlock() == 0;
+  return isOfBytes && !conv.getTransposed() && conv.getGroups() == 1 && conv.getInputChannels() % 4 == 0;
+}
+
+/// True if the kernel of a group can quantize a result that is computed of its product's.
 static bool quantizesResultOf(nn::GroupOp group, nn::QuantizeOp quantize) {
   nn::BlockFormatAttr format = quantize.getFormat();
-  nn::LinearOp linear = linearOfBytes(group);
-  if (!linear || llvm::any_of(linear->getUsers(), IsaPred<mlir::tensor::ExtractSliceOp>))
+  ContractionOpInterface product = productOfBytes(group);
+  if (!product || llvm::any_of(product->getUsers(), IsaPred<mlir::tensor::ExtractSliceOp>))
     return false;
-  auto type = cast<mlir::RankedTensorType>(linear.getType());
-  return format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
-         format.getBlock() == (quantize.getUnitScale() ? 0 : BlockPanels::superBlock) &&
-         format.getAxis() == type.getRank() - 1 && type.getShape().back() % BlockPanels::superBlock == 0;
+  auto type = cast<mlir::RankedTensorType>(product->getResult(0).getType());
+  bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+                 format.getAxis() == type.getRank() - 1;
+  // Known scales need no others of their block. Others are found where a tile has all features that share one; the
+  // kernels of convolutions have no such tiles.
+  if (!isKnown || quantize.getUnitScale())
+    return isKnown && format.getBlock() == 0 && type.getShape().back() % BlockPanels::stepDepth == 0;
+  return format.getBlock() == BlockPanels::superBlock && type.getShape().back() % BlockPanels::superBlock == 0 &&
+         isa<nn::LinearOp>(*product);
 }
 
 namespace {
@@ -188,7 +208,7 @@ public:
     return BlockPanels::of(format, elements, kPanelWidth).has_value();
   }
   bool passesQuantized(nn::GroupOp from, nn::GroupOp to, nn::QuantizeOp quantize) const override {
-    return quantizesResultOf(from, quantize) && linearOfBytes(to);
+    return quantizesResultOf(from, quantize) && productOfBytes(to);
   }
   rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
                                  int64_t slices) const override;
@@ -308,6 +328,8 @@ std::vector<target::NamedVariant> CpuTarget::listVariants() const {
 }
 
 bool CpuTarget::hasKernel(mlir::Operation *op) const {
+  if (auto conv = mlir::dyn_cast<nn::ConvOp>(op); conv && conv.getInput().getDefiningOp<nn::DequantizeOp>())
+    return multipliesBytes(conv);
   if (auto conv = mlir::dyn_cast<nn::ConvOp>(op))
     return !conv.getTransposed() || all_of(conv.getDilations().value_or(mlir::ArrayRef<int64_t>()),
                                            [](int64_t dilation) { return dilation == 1; });

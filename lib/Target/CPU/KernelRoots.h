@@ -20,6 +20,7 @@ Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, mlir::Operation *root, co
 Emitter makeTokenLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeConvKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeByteConvKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeQuantizedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);

@@ -48,6 +48,7 @@ public:
   mlir::AffineExpr resultSize(Dimension dimension);
   /// Returns the size of the result if it is known to the compiler.
   std::optional<int64_t> knownSize(Dimension dimension);
+  mlir::Value inputSize(Dimension dimension);
   bool hasPads() const;
   /// Makes scratch for blocks, if these are copied. Begins a function's use of the emitter.
   void begin(bool copies, int64_t rows, int64_t columns, int64_t channels);
@@ -68,7 +69,6 @@ private:
   mlir::Value countReads(Dimension dimension, mlir::Value first, mlir::Value end);
   mlir::LogicalResult copyRow(const ImageBlock &block, mlir::Value to, mlir::Value plane, mlir::Value row,
                               mlir::Value firstChannel);
-  mlir::Value inputSize(Dimension dimension);
   mlir::Value isInside(mlir::Value index, Dimension dimension);
 
   FunctionEmitter &function;

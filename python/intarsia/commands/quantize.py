@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import quantization
+from ..quantization.pictures import read_pictures
 from ..quantization.quantize import WINDOW, encode_documents, quantize, read_windows, usual_window
 from ..support.errors import InvalidArgumentError
 from . import quantize_auto, quantize_inputs
@@ -51,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--calibration",
         type=_calibration_file,
         metavar="FILE",
-        help="UTF-8 text; or .npy: token ids, pixel_values; or builtin: English prose that the package carries (the "
-        "documentation of Intarsia, under its licence)",
+        help="UTF-8 text; or .npy: token ids, pixel_values; or a folder of pictures; or builtin: English prose that "
+        "the package carries (the documentation of Intarsia, under its licence)",
     )
     parser.add_argument("--lines", action="store_true", help="each line of the text is a text of its own")
     parser.add_argument("--tokenizer", type=Path, help="tokenizer.json, or the folder that holds it (default: MODEL)")
@@ -92,7 +93,9 @@ def _load_array(file: Path) -> np.ndarray:
 
 
 def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
-    """Return the calibration text as windows of token ids: of a text, or of an array of ids."""
+    """Return the calibration text as windows of token ids, of a text or of an array of ids; or images."""
+    if options.calibration.is_dir():
+        return read_pictures(options.model, options.calibration)
     if options.calibration.suffix == ".npy":
         ids = _load_array(options.calibration)
         if ids.dtype.kind == "f" and ids.ndim == 4:

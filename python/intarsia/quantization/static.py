@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ LARGEST = 127
 FORMAT = "int8-channel"
 #: How much of a feature's range is moved to the weights (alpha of arXiv 2211.10438, equation 4), 0 is none and 1 all.
 STRENGTHS = (0.0, *np.linspace(0.4, 1, 13).tolist())
+#: Images of one call: what each convolution of a model reads is kept of them.
+IMAGES_OF_A_CALL = 4
 #: Rows of each input that strengths are compared on.
 SAMPLED_ROWS = 512
 
@@ -67,21 +69,38 @@ def rounded_input(rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(rows * (np.float32(1) / factors)), -LARGEST, LARGEST)
 
 
+def by_position(weight: np.ndarray) -> np.ndarray:
+    """Return a weight [outputs, features, window…] as [outputs, positions of the window, features].
+
+    That of a linear has one position. What each position adds to an output is compared apart.
+    """
+    return np.moveaxis(weight.reshape(*weight.shape[:2], -1), 1, 2)
+
+
 def rounded_weight(weight: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Return what stands for a weight [outputs, features] where inputs are integers."""
+    """Return what stands for a weight [outputs, …, features] where inputs are integers."""
     scaled = weight * factors
-    scales = np.abs(scaled).max(1, keepdims=True) / np.float32(LARGEST)
+    scales = np.abs(scaled).max(tuple(range(1, scaled.ndim)), keepdims=True) / np.float32(LARGEST)
     return np.rint(np.divide(scaled, scales, out=np.zeros_like(scaled), where=scales > 0)) * scales
 
 
-def choose_factors(keys: list[str], largest: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> StaticInput:
-    """Return the factors of an input that lose least on some rows [tokens, features]."""
+def choose_factors(keys: list[str], largest: np.ndarray, rows: np.ndarray, weights: list[np.ndarray]) -> StaticInput:
+    """Return the factors of an input that lose least on some rows [tokens, features].
+
+    Each of the `weights` is [outputs, …, features].
+    """
+    features = rows.shape[-1]
+
+    def matrix(parts: Iterable[np.ndarray]) -> np.ndarray:
+        return np.concatenate([part.reshape(-1, features) for part in parts])
+
+    weight = matrix(weights)
     exact = rows @ weight.T
     energy = float(np.square(exact, dtype=np.float64).sum()) or 1.0
 
     def tried(strength: float) -> StaticInput:
         factors = factors_of(largest, weight, strength)
-        outputs = rounded_input(rows, factors) @ rounded_weight(weight, factors).T
+        outputs = rounded_input(rows, factors) @ matrix(rounded_weight(part, factors) for part in weights).T
         loss = float(np.square(outputs - exact, dtype=np.float64).sum()) / energy
         return StaticInput(keys, factors, strength, loss)
 
@@ -102,6 +121,8 @@ class _Inputs(_Calibration):
             model, windows, [f"--quantize={FORMAT}", "--quantize-parts=linears", "static=1"], work, progress
         )
         self.runs_in = []  # inputs are those of the model as it is
+        if windows.ndim == 4:
+            self.calls = [windows[i : i + IMAGES_OF_A_CALL] for i in range(0, len(windows), IMAGES_OF_A_CALL)]
 
     def find(self) -> list[StaticInput]:
         """Return the inputs of all linears whose weights a model holds as floats, in the order of layers."""
@@ -115,7 +136,9 @@ class _Inputs(_Calibration):
         segment = _Segment(self._compile(number))
         count = int(segment.function.signature.metadata["segments"])
         self.what = f"layer {number + 1} of {count}" if number + 1 < count else "what follows the layers"
-        segment.linears = [linear for linear in segment.linears if linear != "lm_head"]
+        # Convolutions are among products, the channels of a position are a row.
+        products = segment.function.signature.metadata.get("products", segment.linears)
+        segment.linears = [linear for linear in products if linear != "lm_head"]
         ranges: dict[str, _Range] = {}
         for call, some in self._progressing("inputs"):
             exact = segment(some, self._values(number, "exact", call))
@@ -127,8 +150,8 @@ class _Inputs(_Calibration):
             keys = [f"{linear}.weight" for linear in segment.readers(name)]
             if all(key in self.weights.names for key in keys):
                 self.progress(f"{self.what}: factors of {name}")
-                weight = np.concatenate([self.weights.read(key, "f32") for key in keys])
-                best = choose_factors(keys, one.checked(), np.concatenate(one.rows), weight)
+                weights = [by_position(self.weights.read(key, "f32")) for key in keys]
+                best = choose_factors(keys, one.checked(), np.concatenate(one.rows), weights)
                 found.append(vars(best) | {"factors": best.factors.tolist()})
         self.work.file(self.found.format(number)).write_text(json.dumps(found))
         return count

@@ -178,8 +178,8 @@ bool DequantizeOp::hasRowScales() { return getTensorScale() && typeOf(getTensorS
 
 LogicalResult DequantizeOp::verify() {
   auto format = dyn_cast<BlockFormatAttr>(getFormat());
-  if (getUnitScale() && (!format || format.getElement() != BlockElement::I8 ||
-                         format.getScale() != BlockScale::F32 || !getScales() || getZeroPoints()))
+  if (getUnitScale() && (!format || format.getElement() != BlockElement::I8 || format.getScale() != BlockScale::F32 ||
+                         !getScales() || getZeroPoints()))
     return emitOpError() << "has unit scales, which are of i8 with scales in f32 and without zero points";
   return getFormat().verifyOperands(
       *this, cast<RankedTensorType>(getType()),

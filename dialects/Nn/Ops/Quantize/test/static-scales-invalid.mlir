@@ -38,3 +38,11 @@ func.func @blocks(%x: tensor<4x256xf32>) {
   %q, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 128, axis = 1>, unit_scale, wide_blocks = 1} : (tensor<4x256xf32>) -> (tensor<4x256xi8>, tensor<4x2xf32>)
   return
 }
+
+// -----
+
+func.func @dequantized(%q: tensor<4x128xi4>, %s: tensor<4x1xf32>) {
+  // expected-error@+1 {{'nn.dequantize' op has unit scales, which are of i8 with scales in f32 and without zero points}}
+  %x = nn.dequantize %q, %s {format = #nn.block_format<i4, f32, 0, axis = 1>, unit_scale} : (tensor<4x128xi4>, tensor<4x1xf32>) -> tensor<4x128xf32>
+  return
+}

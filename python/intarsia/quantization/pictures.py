@@ -1,0 +1,188 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Read a folder of pictures as a model's preprocessing makes ``pixel_values`` of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..support.checks import read_json
+from ..support.errors import InvalidArgumentError
+
+#: The file of a model directory that says how its pictures are prepared.
+PREPROCESSOR = "preprocessor_config.json"
+#: Names of files that are taken for pictures.
+SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a picture becomes ``pixel_values``, as the image processors of transformers do it.
+
+    Attributes
+    ----------
+    resized : tuple of int, or int, or None
+        Height and width; or the shorter side, with the ratio of both kept; or nothing is resized.
+    cropped : tuple of int, or None
+        Height and width of the middle that is kept; what lies beyond the picture is 0.
+    resample : int
+        A filter of Pillow: 2 is bilinear, 3 bicubic.
+    factor : float
+        What bytes are multiplied by.
+    mean, deviation : array of f32 [3]
+        Subtracted from colours after that, and what they are divided by.
+    """
+
+    resized: tuple[int, int] | int | None
+    cropped: tuple[int, int] | None
+    resample: int
+    factor: float
+    mean: np.ndarray
+    deviation: np.ndarray
+
+
+def _sizes(file: Path, name: str, given: Any) -> tuple[int, int] | int:
+    """Return height and width, or the shorter side."""
+    if isinstance(given, int):
+        given = {"height": given, "width": given}
+    keys = set(given) if isinstance(given, dict) else set()
+    sizes = [given[key] for key in (("height", "width") if keys == {"height", "width"} else sorted(keys))]
+    if keys not in ({"height", "width"}, {"shortest_edge"}) or not all(
+        isinstance(size, int) and 0 < size <= 1 << 14 for size in sizes
+    ):
+        raise InvalidArgumentError(
+            f"{file}: '{name}' is {given}, must be height and width or shortest_edge in pixels: give --calibration an "
+            "array of pixel_values (.npy)",
+            "invalid argument",
+        )
+    return sizes[0] if len(sizes) == 1 else (sizes[0], sizes[1])
+
+
+def read_preparation(model: Path) -> Preparation:
+    """Return how the pictures of a model are prepared.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The model directory does not say it, or in a way that is not known here.
+    """
+    file = model / PREPROCESSOR
+    if not file.exists():
+        raise InvalidArgumentError(
+            f"{file}: is missing, it says how pictures become pixel_values: add the model's own, or give "
+            "--calibration an array of pixel_values (.npy)",
+            "invalid argument",
+        )
+    config = read_json(file)
+    resized = cropped = None
+    if config.get("do_resize", True):
+        resized = _sizes(file, "size", config.get("size", 224))
+        # ConvNeXT resizes small pictures to a multiple of what is kept (crop_pct).
+        share = config.get("crop_pct")
+        if isinstance(resized, int) and isinstance(share, float) and 0 < share <= 1 and resized < 384:
+            cropped, resized = (resized, resized), int(resized / share)
+    if config.get("do_center_crop", False):
+        given = _sizes(file, "crop_size", config.get("crop_size", 224))
+        cropped = (given, given) if isinstance(given, int) else given
+
+    def colours(name: str, usual: float) -> np.ndarray:
+        numbers = np.asarray(config.get(name, [usual] * 3), np.float32).reshape(-1)
+        if numbers.size not in (1, 3) or not np.isfinite(numbers).all():
+            raise InvalidArgumentError(f"{file}: '{name}' must be three numbers", "invalid argument")
+        return np.broadcast_to(numbers, (3,))
+
+    normalizes = config.get("do_normalize", True)
+    return Preparation(
+        resized,
+        cropped,
+        int(config.get("resample", 2)),
+        float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
+        colours("image_mean", 0.0) if normalizes else np.zeros(3, np.float32),
+        colours("image_std", 1.0) if normalizes else np.ones(3, np.float32),
+    )
+
+
+def _pillow() -> ModuleType:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InvalidArgumentError(
+            "pictures are read by Pillow, which is not installed: pip install pillow, or give --calibration an array "
+            "of pixel_values (.npy)",
+            "invalid argument",
+        ) from error
+    return Image
+
+
+def read_picture(file: Path, how: Preparation) -> np.ndarray:
+    """Return a picture as [3, height, width] of f32.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The file is no picture, or a damaged one.
+    """
+    image_module = _pillow()
+    try:
+        with image_module.open(file) as opened:
+            picture = opened.convert("RGB")
+    except Exception as error:  # UnidentifiedImageError, SyntaxError, DecompressionBombError, …: whatever is no picture
+        raise InvalidArgumentError(
+            f"{file}: is no picture that Pillow reads ({error}): remove it from the folder", "invalid argument"
+        ) from error
+    if how.resized is not None:
+        width, height = picture.size
+        size = how.resized
+        if isinstance(size, int):
+            short = min(width, height)
+            size = (max(1, int(size * height / short)), max(1, int(size * width / short)))
+        picture = picture.resize((size[1], size[0]), how.resample)
+    if how.cropped is not None:
+        width, height = picture.size
+        top, left = (height - how.cropped[0]) // 2, (width - how.cropped[1]) // 2
+        picture = picture.crop((left, top, left + how.cropped[1], top + how.cropped[0]))
+    pixels = np.asarray(picture, np.float32) * np.float32(how.factor)
+    return np.ascontiguousarray(((pixels - how.mean) / how.deviation).transpose(2, 0, 1))
+
+
+def read_pictures(model: Path, folder: Path, most: int | None = None) -> np.ndarray:
+    """Return the pictures of a folder as [images, 3, height, width] of f32, in the order of their names.
+
+    Parameters
+    ----------
+    model : path
+        A Hugging Face directory, whose ``preprocessor_config.json`` says how pictures are prepared.
+    folder : path
+        Pictures that Pillow reads; files with other names are left out, folders in it too.
+    most : int, optional
+        The most pictures.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no picture, one is damaged or of another size than others where the model does not resize, or Pillow
+        is not installed.
+    """
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not files:
+        raise InvalidArgumentError(
+            f"{folder}: has no pictures ({', '.join(sorted(SUFFIXES))}): calibration needs some dozens",
+            "invalid argument",
+        )
+    how = read_preparation(model)
+    pictures: list[np.ndarray] = []
+    for file in files[: most or None]:
+        pictures.append(read_picture(file, how))
+        if pictures[-1].shape != pictures[0].shape:
+            raise InvalidArgumentError(
+                f"{file}: is {pictures[-1].shape[1]} by {pictures[-1].shape[2]} pixels, the first one is "
+                f"{pictures[0].shape[1]} by {pictures[0].shape[2]}, and the model's {PREPROCESSOR} brings them to no "
+                "common size: give pictures of one size",
+                "invalid argument",
+            )
+    return np.stack(pictures)
