@@ -17,7 +17,7 @@ import pytest
 PASSES = [
     "--lower-nn-to-reference",
     "--convert-elementwise-to-linalg",
-    "--one-shot-bufferize=bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map",
+    "--one-shot-bufferize=bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map",
     "--buffer-results-to-out-params=modify-public-functions=true",
     "--convert-linalg-to-loops",
     "--expand-strided-metadata",

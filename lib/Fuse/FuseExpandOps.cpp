@@ -27,16 +27,17 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
     if (failed(devices))
       return signalPassFailure();
     IRRewriter rewriter(&getContext());
-    for (Operation *op : ops) {
+    while (!ops.empty()) { // loops may hold ops that have a kernel where the whole has none
+      Operation *op = ops.pop_back_val();
       const target::Device &device = devices->at(op->getAttr(rt::deviceAttr));
       auto written = dyn_cast<ReferenceOpInterface>(op);
       if (written && !device.target->hasKernel(op))
-        expand(written, rewriter);
+        expand(written, rewriter, ops);
     }
   }
 
-  /// Replaces an op by its loops, which have the attributes of the op.
-  static void expand(ReferenceOpInterface op, IRRewriter &rewriter) {
+  /// Replaces an op by its loops, which have the attributes of the op. Ops of nn among them are added to `ops`.
+  static void expand(ReferenceOpInterface op, IRRewriter &rewriter, SmallVectorImpl<Operation *> &ops) {
     rewriter.setInsertionPoint(op);
     Operation *before = op->getPrevNode();
     reference::ReferenceBuilder builder(op->getLoc(), rewriter);
@@ -45,8 +46,11 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
     for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
       if (value.getType() != result.getType())
         value = tensor::CastOp::create(builder, result.getType(), value);
-    for (Operation *made = op->getPrevNode(); made && made != before; made = made->getPrevNode())
+    for (Operation *made = op->getPrevNode(); made && made != before; made = made->getPrevNode()) {
       made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+      if (isa<KernelRootOpInterface>(made))
+        ops.push_back(made);
+    }
     rewriter.replaceOp(op, values);
   }
 };

@@ -74,6 +74,16 @@ def LegalizeTmTensor : Pass<"legalize-tm-tensor", "::mlir::func::FuncOp"> {
                            "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def LegalizeNn : Pass<"legalize-nn", "::mlir::func::FuncOp"> {
+  let summary = "Writes out ops of nn that are made of others";
+  let description = [{
+    `nn.nms`, and `nn.sort` and `nn.top_k` of a dynamic number of elements, become loops that the host runs; `nn.fft` of
+    a static number becomes products with matrices and arithmetic between them.
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def LegalizeDivisions : Pass<"legalize-divisions", "::mlir::func::FuncOp"> {
   let summary = "Divisions of integers by any number have a result";
   let description = [{

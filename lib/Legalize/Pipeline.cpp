@@ -37,6 +37,7 @@ void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
   stateless.addPass(legalize::createLegalizeMaps());
   stateless.addPass(legalize::createLegalizeChecks());
   stateless.addPass(legalize::createLegalizeReductions());
+  stateless.addPass(legalize::createLegalizeNn());
   pipeline.addPass(legalize::createLegalizeScalars());
   pipeline.addPass(legalize::createLegalizeConstants());
 }

@@ -60,27 +60,35 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
     for (nn::GroupOp group : groups)
       inlineGroup(rewriter, group);
 
+    // References may hold other ops of nn.
+    bool fails = false;
+    for (SmallVector<Operation *> ops = computed(); !ops.empty() && !fails; ops = computed())
+      for (Operation *op : ops)
+        fails |= failed(lower(rewriter, op));
+    if (fails)
+      signalPassFailure();
+  }
+
+  /// Returns the ops of nn that are left, but for weights.
+  SmallVector<Operation *> computed() {
     SmallVector<Operation *> ops;
     getOperation()->walk([&](Operation *op) {
       if (isa<nn::NnDialect>(op->getDialect()) && !isa<nn::ArchiveOp, nn::ConstantsOp, nn::WeightOp>(op))
         ops.push_back(op);
     });
-    for (Operation *op : ops) {
-      auto reference = dyn_cast<ReferenceOpInterface>(op);
-      if (!reference) {
-        op->emitOpError("has no reference lowering; give it one in dialects/Nn/Ops");
-        signalPassFailure();
-        continue;
-      }
-      if (isOfOpenCache(op)) {
-        op->emitOpError("is of a cache whose pages have no size yet; run partition-lay-out-caches first");
-        signalPassFailure();
-        continue;
-      }
-      rewriter.setInsertionPoint(op);
-      ReferenceBuilder builder(op->getLoc(), rewriter);
-      replace(rewriter, op, reference.buildReference(builder));
-    }
+    return ops;
+  }
+
+  static LogicalResult lower(IRRewriter &rewriter, Operation *op) {
+    auto reference = dyn_cast<ReferenceOpInterface>(op);
+    if (!reference)
+      return op->emitOpError("has no reference lowering; give it one in dialects/Nn/Ops");
+    if (isOfOpenCache(op))
+      return op->emitOpError("is of a cache whose pages have no size yet; run partition-lay-out-caches first");
+    rewriter.setInsertionPoint(op);
+    ReferenceBuilder builder(op->getLoc(), rewriter);
+    replace(rewriter, op, reference.buildReference(builder));
+    return success();
   }
 };
 } // namespace

@@ -144,26 +144,25 @@ Value NmsLoops::buildSteps(Value start) {
   Value one = arith::ConstantOp::create(builder, builder.getI64IntegerAttr(1));
   Value limit = tensor::ExtractOp::create(builder, op.getLimit(), ValueRange());
   Value end = arith::IndexCastOp::create(builder, i64, boxes);
-  Type each = RankedTensorType::get(cast<RankedTensorType>(start.getType()).getShape().take_front(2), i64);
+  SmallVector<Value> inits = {start, buildFirst(start), zero};
+  auto ignore = [](OpBuilder &, Location, ValueRange) {};
   OpBuilder::InsertionGuard guard(builder);
-  auto loop = scf::WhileOp::create(
-      builder, {start.getType(), each, i64}, {start, zero}, [](OpBuilder &, Location, ValueRange) {},
-      [](OpBuilder &, Location, ValueRange) {});
+  auto loop = scf::WhileOp::create(builder, ValueRange(inits).getTypes(), inits, ignore, ignore);
   builder.setInsertionPointToEnd(loop.getBeforeBody());
-  Value states = loop.getBeforeArguments()[0], steps = loop.getBeforeArguments()[1];
-  Value first = buildFirst(states);
+  ValueRange values = loop.getBeforeArguments();
   TypedAttr none = builder.getI64IntegerAttr(std::numeric_limits<int64_t>::max());
   Value least =
-      builder.fold(builder.filled({}, none), 2, {{first, builder.identity(2)}},
+      builder.fold(builder.filled({}, none), 2, {{values[1], builder.identity(2)}},
                    [](ScalarBuilder &b, ValueRange v) -> Value { return arith::MinSIOp::create(b, v[0], v[1]); });
   using P = arith::CmpIPredicate;
   Value isAny = arith::CmpIOp::create(builder, P::slt, tensor::ExtractOp::create(builder, least, ValueRange()), end);
-  Value goesOn = arith::AndIOp::create(builder, isAny, arith::CmpIOp::create(builder, P::slt, steps, limit));
-  scf::ConditionOp::create(builder, goesOn, ValueRange{states, first, steps});
+  Value goesOn = arith::AndIOp::create(builder, isAny, arith::CmpIOp::create(builder, P::slt, values[2], limit));
+  scf::ConditionOp::create(builder, goesOn, values);
   builder.setInsertionPointToEnd(loop.getAfterBody());
-  ValueRange values = loop.getAfterArguments();
+  values = loop.getAfterArguments();
   Value next = buildStep(values[0], values[1]);
-  scf::YieldOp::create(builder, ValueRange{next, arith::AddIOp::create(builder, values[2], one)});
+  Value steps = arith::AddIOp::create(builder, values[2], one);
+  scf::YieldOp::create(builder, ValueRange{next, buildFirst(next), steps});
   return loop.getResult(0);
 }
 

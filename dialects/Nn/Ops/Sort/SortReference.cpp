@@ -4,14 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Elements of at most 32 bits and their indices are one integer each, so that no two are equal. Blocks of them are
-// sorted by their ranks: how many of the block are less. Then in each step two sorted runs become one. An element of
-// the new run finds by binary search how many of those before it come from the first of the two runs ("Merge path",
-// arXiv 1406.2628), so that all elements of a step are computed beside each other. Runs have a power of two of
-// elements, and of the largest k elements none becomes longer than the next power of two of k. Where the size is
-// dynamic, so would be the number of steps: there, and of wider elements, the ranks are those among all elements.
+// Runs have a power of two of elements, and of the largest k elements none becomes longer than the next power of two of
+// k.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "dialects/Nn/Ops/References.h"
+#include "dialects/Nn/Ops/Sort/SortLoops.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -22,70 +18,46 @@ using namespace intarsia;
 using namespace intarsia::nn;
 using namespace intarsia::reference;
 
-namespace {
-class SortLoops {
-public:
-  SortLoops(ReferenceBuilder &builder, Value input, int64_t axis, bool isDescending)
-      : builder(builder), input(input), axis(axis), rank(rankOf(input)), isDescending(isDescending),
-        sizes(builder.sizesOf(input)) {
-    Type element = elementOf(input);
-    key = builder.getIntegerType(element.getIntOrFloatBitWidth() > 32 ? 64 : 32);
-  }
+SortLoops::SortLoops(ReferenceBuilder &builder, Value input, int64_t axis, bool isDescending)
+    : builder(builder), input(input), axis(axis), rank(rankOf(input)), isDescending(isDescending),
+      sizes(builder.sizesOf(input)) {
+  Type element = elementOf(input);
+  key = builder.getIntegerType(element.getIntOrFloatBitWidth() > 32 ? 64 : 32);
+}
 
-  /// Where the first `count` elements in order are: [sizes, but `count` along the axis], i64.
-  Value order(OpFoldResult count);
-  /// The elements that an order says.
-  Value take(Value order);
+Value SortLoops::firstOf(Value tensor, OpFoldResult count) {
+  SmallVector<OpFoldResult> zeros(rank, builder.getIndexAttr(0)), ones(rank, builder.getIndexAttr(1));
+  return tensor::ExtractSliceOp::create(builder, tensor, zeros, with(count), ones);
+}
 
-private:
-  /// An integer whose order is that of the elements.
-  Value keyOf(ScalarBuilder &b, Value element);
-  /// Keys and indices as integers of 64 bits, of so many elements: those behind the last one are larger than all.
-  Value places(int64_t padded);
-  Value sortBlocks(Value places, int64_t blocks, int64_t block);
-  Value merge(Value places, int64_t run, int64_t longest, int64_t runs);
-  /// The first `count` elements along the axis.
-  Value firstOf(Value tensor, OpFoldResult count) {
-    SmallVector<OpFoldResult> zeros(rank, builder.getIndexAttr(0)), ones(rank, builder.getIndexAttr(1));
-    return tensor::ExtractSliceOp::create(builder, tensor, zeros, with(count), ones);
-  }
-  Value orderByMerging(int64_t size, int64_t count);
-  Value orderByRanks(OpFoldResult count);
-  SmallVector<Value> here(ScalarBuilder &b, Value position) {
-    SmallVector<Value> at;
-    for (unsigned d = 0; d < rank; ++d)
-      at.push_back(b.indexOf(d));
-    at[axis] = position;
-    return at;
-  }
-  MixedSizes with(OpFoldResult size) {
-    MixedSizes result = sizes;
-    result[axis] = size;
-    return result;
-  }
-  AffineMap mapWith(unsigned loops, AffineExpr along) {
-    SmallVector<AffineExpr> results;
-    for (unsigned d = 0; d < rank; ++d)
-      results.push_back(d == axis ? along : builder.getAffineDimExpr(d));
-    return AffineMap::get(loops, 0, results, builder.getContext());
-  }
+SmallVector<Value> SortLoops::here(ScalarBuilder &b, Value position) {
+  SmallVector<Value> at;
+  for (unsigned d = 0; d < rank; ++d)
+    at.push_back(d == axis ? position : Value(b.indexOf(d)));
+  return at;
+}
 
-  ReferenceBuilder &builder;
-  Value input;
-  unsigned axis, rank;
-  bool isDescending;
-  MixedSizes sizes;
-  IntegerType key;
-};
-} // namespace
+MixedSizes SortLoops::with(OpFoldResult size) {
+  MixedSizes result = sizes;
+  result[axis] = size;
+  return result;
+}
 
 /// True if a result of these sizes has no elements, so that there may be none to read.
 static bool isEmpty(const MixedSizes &sizes) {
   return llvm::any_of(sizes, [](OpFoldResult size) { return isConstantIntValue(size, 0); });
 }
 
+static Value i64Of(ScalarBuilder &b, Value index) { return arith::IndexCastOp::create(b, b.getI64Type(), index); }
+
+//===-- Order ------------------------------------------------------------------------------------------------===//
+
+Value SortLoops::keyNumber(ScalarBuilder &b, const APInt &value) {
+  return arith::ConstantOp::create(b, b.getIntegerAttr(key, value));
+}
+
+/// An integer whose order is that of the elements.
 Value SortLoops::keyOf(ScalarBuilder &b, Value element) {
-  auto number = [&](const APInt &value) -> Value { return arith::ConstantOp::create(b, b.getIntegerAttr(key, value)); };
   unsigned width = key.getWidth();
   Value result = element;
   if (auto type = dyn_cast<FloatType>(element.getType())) {
@@ -93,29 +65,55 @@ Value SortLoops::keyOf(ScalarBuilder &b, Value element) {
       element = b.widen(element);
     // The bits of floats have their order as integers with a sign and a magnitude.
     Value bits = arith::BitcastOp::create(b, key, element);
-    Value sign = arith::ShRSIOp::create(b, bits, number(APInt(width, width - 1)));
-    Value magnitude = arith::AndIOp::create(b, bits, number(APInt::getSignedMaxValue(width)));
+    Value sign = arith::ShRSIOp::create(b, bits, keyNumber(b, APInt(width, width - 1)));
+    Value magnitude = arith::AndIOp::create(b, bits, keyNumber(b, APInt::getSignedMaxValue(width)));
     result = arith::SubIOp::create(b, arith::XOrIOp::create(b, magnitude, sign), sign);
-    result = b.select(b.isNan(element), number(APInt::getSignedMaxValue(width)), result);
+    result = b.select(b.isNan(element), keyNumber(b, APInt::getSignedMaxValue(width)), result);
   } else if (element.getType().isInteger(1)) {
     result = arith::ExtUIOp::create(b, key, element); // false, then true
   } else if (element.getType().getIntOrFloatBitWidth() < width) {
     result = arith::ExtSIOp::create(b, key, element);
   }
-  return isDescending ? arith::XOrIOp::create(b, result, number(APInt::getAllOnes(width))) : result;
+  return isDescending ? arith::XOrIOp::create(b, result, keyNumber(b, APInt::getAllOnes(width))) : result;
 }
 
-Value SortLoops::places(int64_t padded) {
+/// True if an entry comes before another one. Of equal elements that is the first one.
+Value SortLoops::lessThan(ScalarBuilder &b, Entry x, Entry y) {
+  using P = arith::CmpIPredicate;
+  Value isFirst = arith::CmpIOp::create(b, P::slt, x.place, y.place);
+  if (!isWide())
+    return isFirst;
+  Value isLess = arith::CmpIOp::create(b, P::slt, x.key, y.key);
+  Value isSame = arith::CmpIOp::create(b, P::eq, x.key, y.key);
+  return arith::OrIOp::create(b, isLess, arith::AndIOp::create(b, isSame, isFirst));
+}
+
+/// Places of so many elements: those behind the last one come after all.
+Value SortLoops::places(OpFoldResult padded) {
   Value size = getValueOrCreateConstantIndexOp(builder, builder.getLoc(), sizes[axis]);
   Type i64 = builder.getI64Type();
-  return builder.parallel(with(builder.getIndexAttr(padded)), i64, {}, [&](ScalarBuilder &b, ValueRange) -> Value {
+  return builder.parallel(with(padded), i64, {}, [&](ScalarBuilder &b, ValueRange) -> Value {
     Integer position = b.indexOf(axis), last = Integer(b, size) - 1;
+    if (isWide())
+      return i64Of(b, position);
     Value element = tensor::ExtractOp::create(b, input, here(b, smaller(position, last)));
-    Value behind = arith::ConstantOp::create(b, b.getI32IntegerAttr(std::numeric_limits<int32_t>::max()));
+    Value behind = keyNumber(b, APInt::getSignedMaxValue(32));
     Integer high(b, arith::ExtSIOp::create(b, i64, b.select(position <= last, keyOf(b, element), behind)));
-    return (high << 32) | Integer(b, arith::IndexCastOp::create(b, i64, position));
+    return (high << 32) | Integer(b, i64Of(b, position));
   });
 }
+
+/// Keys of so many wide elements: those behind the last one are as large as can be.
+Value SortLoops::keysOf(OpFoldResult padded) {
+  Value size = getValueOrCreateConstantIndexOp(builder, builder.getLoc(), sizes[axis]);
+  return builder.parallel(with(padded), key, {}, [&](ScalarBuilder &b, ValueRange) -> Value {
+    Integer position = b.indexOf(axis), last = Integer(b, size) - 1;
+    Value element = tensor::ExtractOp::create(b, input, here(b, smaller(position, last)));
+    return b.select(position <= last, keyOf(b, element), keyNumber(b, APInt::getSignedMaxValue(64)));
+  });
+}
+
+//===-- Blocks and runs --------------------------------------------------------------------------------------===//
 
 /// Sorts each of `blocks` blocks of `block` elements.
 Value SortLoops::sortBlocks(Value places, int64_t blocks, int64_t block) {
@@ -131,12 +129,15 @@ Value SortLoops::sortBlocks(Value places, int64_t blocks, int64_t block) {
     return AffineMap::get(loops, 0, results, builder.getContext());
   };
   Value bounds = builder.filled({builder.getIndexAttr(block)}, builder.getF32FloatAttr(0));
-  Value ranks = builder.fold(builder.filled(split, builder.getI64IntegerAttr(0)), 1,
-                             {{places, read(place)}, {places, read(other)}, {bounds, builder.map(loops, {other})}},
-                             [&](ScalarBuilder &b, ValueRange v) -> Value {
-                               Value isLess = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, v[1], v[0]);
-                               return Integer(b, v[3]) + Integer(b, arith::ExtUIOp::create(b, b.getI64Type(), isLess));
-                             });
+  SmallVector<std::pair<Value, AffineMap>> compared = {
+      {places, read(place)}, {places, read(other)}, {bounds, builder.map(loops, {other})}};
+  if (isWide())
+    compared.append({{keys, read(place)}, {keys, read(other)}});
+  Value ranks = builder.fold(
+      builder.filled(split, builder.getI64IntegerAttr(0)), 1, compared, [&](ScalarBuilder &b, ValueRange v) -> Value {
+        Value isLess = lessThan(b, {v[1], isWide() ? v[4] : Value()}, {v[0], isWide() ? v[3] : Value()});
+        return Integer(b, v.back()) + Integer(b, arith::ExtUIOp::create(b, b.getI64Type(), isLess));
+      });
   SmallVector<unsigned> ofOther;
   for (unsigned d = 0; d <= rank; ++d)
     ofOther.push_back(d == place ? other : d);
@@ -153,34 +154,47 @@ Value SortLoops::sortBlocks(Value places, int64_t blocks, int64_t block) {
   return tensor::CollapseShapeOp::create(builder, sorted, groups);
 }
 
+Value SortLoops::merged(ScalarBuilder &b, Value places, Integer place, Runs runs, Integer last, unsigned steps) {
+  Integer zero(b, b.index(int64_t(0)));
+  auto at = [&](Integer position) -> Entry {
+    position = smaller(position, last); // where the search has ended, what is read does not matter
+    Entry entry = {tensor::ExtractOp::create(b, places, here(b, position)), {}};
+    if (isWide())
+      entry.key = tensor::ExtractOp::create(b, keys, here(b, b.toIndex(entry.place)));
+    return entry;
+  };
+  Integer second = runs.first + runs.left;
+  // `low` and `high` bound how many of the `place` entries before this one come from the first run.
+  Integer low = choose(place < runs.right, zero, place - runs.right), high = smaller(place, runs.left);
+  for (unsigned step = 0; step < steps; ++step) {
+    Integer middle = (low + high) / 2, isOpen = low < high;
+    Integer j = choose(isOpen, place - 1 - middle, zero);
+    Integer takes = isOpen & Integer(b, lessThan(b, at(runs.first + middle), at(second + j)));
+    high = choose(takes, high, choose(isOpen, middle, high));
+    low = choose(takes, middle + 1, low);
+  }
+  Entry x = at(runs.first + low), y = at(second + (place - low));
+  Integer isFirst = (low < runs.left) & (Integer(b, lessThan(b, x, y)) | (runs.right <= place - low));
+  return b.select(isFirst, x.place, y.place);
+}
+
 /// Merges every two of `runs` runs of `run` elements, and keeps the first `longest` elements of each new one.
 Value SortLoops::merge(Value places, int64_t run, int64_t longest, int64_t runs) {
   OpFoldResult size = builder.getIndexAttr(runs / 2 * longest);
   return builder.parallel(with(size), builder.getI64Type(), {}, [&](ScalarBuilder &b, ValueRange) -> Value {
-    Integer position = b.indexOf(axis), zero(b, b.index(int64_t(0)));
-    Integer first = position / longest * (2 * run), place = position % longest;
-    auto at = [&](Integer index) -> Value { return tensor::ExtractOp::create(b, places, here(b, index)); };
-    // True if element i of the first run comes before element j of the second one.
-    auto isBefore = [&](Integer i, Integer j) -> Integer {
-      return {b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, at(first + i), at(first + run + j))};
-    };
-    // `low` and `high` bound how many of the `place` elements before this one come from the first run.
-    Integer low = choose(place < run, zero, place - run), high = smaller(place, Integer(b, b.index(run)));
-    Integer last(b, b.index(run - 1));
-    for (int64_t width = std::min(run, longest); width > 0; width /= 2) {
-      Integer middle = (low + high) / 2;
-      Integer isOpen = low < high;
-      // Where the search has ended, what is compared does not matter.
-      Integer j = choose(isOpen, place - 1 - middle, zero);
-      Integer takes = isOpen & isBefore(smaller(middle, last), j);
-      high = choose(takes, high, choose(isOpen, middle, high));
-      low = choose(takes, middle + 1, low);
-    }
-    Value x = at(first + smaller(low, last)), y = at(first + run + smaller(place - low, last));
-    Integer isFirst(b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, x, y));
-    isFirst = (low < run) & (isFirst | (last < place - low));
-    return b.select(isFirst, x, y);
+    Integer position = b.indexOf(axis), length(b, b.index(run));
+    Integer first = position / longest * (2 * run), last(b, b.index(runs * run - 1));
+    unsigned steps = llvm::Log2_64(std::min(run, longest)) + 1;
+    return merged(b, places, position % longest, {first, length, length}, last, steps);
   });
+}
+
+Value SortLoops::indicesOf(Value places, OpFoldResult count) {
+  return builder.parallel(with(count), builder.getI64Type(), {{firstOf(places, count), builder.identity(rank)}},
+                          [&](ScalarBuilder &b, ValueRange v) -> Value {
+                            return isWide() ? v[0]
+                                            : Value(Integer(b, v[0]) & int64_t(std::numeric_limits<uint32_t>::max()));
+                          });
 }
 
 Value SortLoops::orderByMerging(int64_t size, int64_t count) {
@@ -188,28 +202,64 @@ Value SortLoops::orderByMerging(int64_t size, int64_t count) {
   auto padded = int64_t(llvm::PowerOf2Ceil(size));
   auto most = int64_t(llvm::PowerOf2Ceil(count));
   int64_t run = std::min(padded, largestBlock);
-  Value sorted = sortBlocks(places(padded), padded / run, run);
+  if (isWide())
+    keys = keysOf(builder.getIndexAttr(padded));
+  Value sorted = sortBlocks(places(builder.getIndexAttr(padded)), padded / run, run);
   for (int64_t runs = padded / run; runs > 1; runs /= 2) {
     int64_t longest = std::min(2 * run, std::max(most, largestBlock));
     sorted = merge(sorted, run, longest, runs);
     run = longest;
   }
-  return builder.parallel(with(builder.getIndexAttr(count)), builder.getI64Type(),
-                          {{firstOf(sorted, builder.getIndexAttr(count)), builder.identity(rank)}},
-                          [](ScalarBuilder &b, ValueRange v) -> Value {
-                            return Integer(b, v[0]) & int64_t(std::numeric_limits<uint32_t>::max());
-                          });
+  return indicesOf(sorted, builder.getIndexAttr(count));
 }
+
+Value SortLoops::orderInSteps(OpFoldResult count) {
+  Type i64 = builder.getI64Type();
+  OpFoldResult number = sizes[axis];
+  if (isWide())
+    keys = keysOf(number);
+  Value start = places(number), size = getValueOrCreateConstantIndexOp(builder, builder.getLoc(), number);
+  // The call is checked for a size of 32 bits.
+  Value end = arith::IndexCastOp::create(builder, builder.getI32Type(), size);
+  end = arith::ExtSIOp::create(builder, i64, end);
+  TypedAttr one = builder.getI64IntegerAttr(1);
+  // How long runs are: a number for the host, a tensor for kernels.
+  Value length = arith::ConstantOp::create(builder, one), lengths = builder.filled({}, one);
+  OpBuilder::InsertionGuard guard(builder);
+  auto ignore = [](OpBuilder &, Location, ValueRange) {};
+  SmallVector<Type> types = {start.getType(), lengths.getType(), i64};
+  auto loop = scf::WhileOp::create(builder, types, ValueRange{start, lengths, length}, ignore, ignore);
+  builder.setInsertionPointToEnd(loop.getBeforeBody());
+  Value goesOn = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, loop.getBeforeArguments()[2], end);
+  scf::ConditionOp::create(builder, goesOn, loop.getBeforeArguments());
+  builder.setInsertionPointToEnd(loop.getAfterBody());
+  ValueRange values = loop.getAfterArguments();
+  SmallVector<std::pair<Value, AffineMap>> inputs = {{values[1], builder.map(rank, {})}};
+  Value next = builder.parallel(with(number), i64, inputs, [&](ScalarBuilder &b, ValueRange v) -> Value {
+    Integer run = b.toIndex(v[0]), position = b.indexOf(axis), all(b, size);
+    Integer first = position / (run * 2) * (run * 2), left = smaller(run, all - first);
+    Integer right = smaller(run, all - first - left);
+    return merged(b, values[0], position - first, {first, left, right}, all - 1, /*steps=*/31);
+  });
+  Value longer = builder.parallel({}, i64, {{values[1], builder.map(0, {})}},
+                                  [](ScalarBuilder &b, ValueRange v) -> Value { return Integer(b, v[0]) << 1; });
+  Value doubled = arith::AddIOp::create(builder, values[2], values[2]);
+  scf::YieldOp::create(builder, ValueRange{next, longer, doubled});
+  builder.setInsertionPointAfter(loop);
+  return indicesOf(loop.getResult(0), count);
+}
+
+//===-- Ranks ------------------------------------------------------------------------------------------------===//
 
 Value SortLoops::orderByRanks(OpFoldResult count) {
   Type i64 = builder.getI64Type();
   Value keys = builder.parallel(sizes, key, {{input, builder.identity(rank)}},
                                 [&](ScalarBuilder &b, ValueRange v) { return keyOf(b, v[0]); });
-  AffineMap mine = builder.leading(rank + 1, rank), others = mapWith(rank + 1, builder.getAffineDimExpr(rank));
+  SmallVector<unsigned> along;
+  for (unsigned d = 0; d < rank; ++d)
+    along.push_back(d == axis ? rank : d);
+  AffineMap mine = builder.leading(rank + 1, rank), others = builder.map(rank + 1, along);
   TypedAttr zero = builder.getI64IntegerAttr(0);
-  auto i64Of = [](ScalarBuilder &b, Value index) -> Value {
-    return arith::IndexCastOp::create(b, b.getI64Type(), index);
-  };
   Value ranks = builder.fold(builder.filled(sizes, zero), 1, {{keys, mine}, {keys, others}},
                              [&](ScalarBuilder &b, ValueRange v) -> Value {
                                Integer isEarlier = b.indexOf(rank) < b.indexOf(axis);
@@ -231,8 +281,8 @@ Value SortLoops::order(OpFoldResult count) {
   std::optional<int64_t> size = getConstantIntValue(sizes[axis]), number = getConstantIntValue(count);
   if (isEmpty(with(count)))
     return builder.filled(with(count), builder.getI64IntegerAttr(0));
-  bool isNarrow = key.getWidth() == 32 && size && *size <= std::numeric_limits<int32_t>::max();
-  return isNarrow ? orderByMerging(*size, *number) : orderByRanks(count);
+  bool isMerged = size && *size <= std::numeric_limits<int32_t>::max();
+  return isMerged ? orderByMerging(*size, *number) : orderByRanks(count);
 }
 
 Value SortLoops::take(Value order) {
