@@ -131,9 +131,10 @@ LayoutRules::Kind LayoutRules::kindOf(Operation *op) {
     return Kind::Concat;
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
     return isGatheredRows(slice) ? Kind::Fixed : Kind::Slice;
-  if (isa<tensor::ExpandShapeOp>(op))
+  // A scalar has no order, and says none of the dimensions of 1 that it is reshaped to or from.
+  if (isa<tensor::ExpandShapeOp>(op) && !isTensorOfRank(op->getOperand(0), 0))
     return Kind::Expand;
-  if (isa<tensor::CollapseShapeOp>(op))
+  if (isa<tensor::CollapseShapeOp>(op) && rank != 0)
     return Kind::Collapse;
   return Kind::Fixed;
 }

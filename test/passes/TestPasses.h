@@ -17,6 +17,8 @@ void registerAgentGraph();
 void registerPlacementModel();
 /// --test-reference-models, --test-reference-object
 void registerReference();
+/// --test-compositions
+void registerCompositions();
 
 } // namespace intarsia::testing
 

@@ -15,5 +15,6 @@ int main(int argc, char **argv) {
     intarsia::testing::registerAgentGraph();
     intarsia::testing::registerPlacementModel();
     intarsia::testing::registerReference();
+    intarsia::testing::registerCompositions();
   });
 }

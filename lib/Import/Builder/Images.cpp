@@ -143,7 +143,7 @@ Value ModuleBuilder::resizeBilinear(Location at, Value images, const Size &heigh
 
 //===-- Channels ----------------------------------------------------------------------------------------------===//
 
-Value ModuleBuilder::batchNorm(Location at, Value images, const BatchNorm &norm) {
+Value ModuleBuilder::batchNorm(Location at, Value images, const BatchNorm &norm, std::optional<unsigned> axis) {
   Type sum = builder.getF32Type(), element = elementTypeOf(images);
   Shape channels{sizeOf(at, norm.scale, 0)};
   auto factorOf = [&](OpBuilder &inner, Location loc, ValueRange values) -> Value {
@@ -158,12 +158,12 @@ Value ModuleBuilder::batchNorm(Location at, Value images, const BatchNorm &norm)
   };
   Value offset = elementwise(at, sum, channels, {{norm.bias, {0}}, {norm.mean, {0}}, {factor, {0}}}, offsetOf);
   Shape shape = shapeOf(at, images);
-  Dimensions all = allOf(shape), last{all.back()};
+  Dimensions all = allOf(shape), channel{axis.value_or(all.back())};
   auto normalised = [&](OpBuilder &inner, Location loc, ValueRange values) -> Value {
     Value scaled = arith::MulFOp::create(inner, loc, widened(inner, loc, values[0], sum), values[1]);
     return rounded(inner, loc, arith::AddFOp::create(inner, loc, scaled, values[2]), element);
   };
-  return elementwise(at, element, shape, {{images, all}, {factor, last}, {offset, last}}, normalised);
+  return elementwise(at, element, shape, {{images, all}, {factor, channel}, {offset, channel}}, normalised);
 }
 
 Value ModuleBuilder::spatialMean(Location at, Value images) {

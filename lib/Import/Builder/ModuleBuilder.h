@@ -168,9 +168,14 @@ public:
   /// Normalises each group of the channels of images [batch, spatial…, channels], whose sizes are `shape`, by mean and
   /// deviation of its elements at all positions (arXiv 1803.08494); then scales and shifts each channel, by tensors
   /// [channels] that may be null. With as many groups as channels it is an instance norm. `groups` divides the
-  /// channels.
+  /// channels, which are another dimension than the last if `axis` says so: of images of any rank.
   mlir::Value imageNorm(mlir::Location at, mlir::Value input, const Shape &shape, mlir::Value scale, mlir::Value bias,
-                        int64_t groups, double epsilon);
+                        int64_t groups, double epsilon, std::optional<unsigned> axis = std::nullopt);
+  /// Divides each element by (bias + alpha / size * sum)^beta, where `sum` is that of the squares of `size` elements
+  /// around it along `axis`, of which (size - 1) / 2 are before it: a local response norm (`LRN` of ONNX 13;
+  /// section 3.3 of "ImageNet Classification with Deep Convolutional Neural Networks", DOI 10.1145/3065386).
+  mlir::Value responseNorm(mlir::Location at, mlir::Value input, unsigned axis, int64_t size, double alpha, double beta,
+                           double bias);
   /// Picks rows of a table [rows, features] by indices […]: […, features], widened to the type `element`.
   mlir::Value embedding(mlir::Location at, mlir::Value table, mlir::Value indices, mlir::Type element);
   mlir::Value activation(mlir::Location at, mlir::Value input, Activation activation);
@@ -199,8 +204,9 @@ public:
   mlir::Value conv(mlir::Location at, mlir::Value images, mlir::Value weight, mlir::Value bias, const Windows &windows);
   mlir::Value pool(mlir::Location at, mlir::Value images, nn::PoolKind kind, const Windows &windows);
   /// Multiplies each channel by scale / sqrt(variance + epsilon) and adds bias - mean * that factor: two vectors that
-  /// are computed from weights alone.
-  mlir::Value batchNorm(mlir::Location at, mlir::Value images, const BatchNorm &norm);
+  /// are computed from weights alone. Channels are the last dimension, or `axis`.
+  mlir::Value batchNorm(mlir::Location at, mlir::Value images, const BatchNorm &norm,
+                        std::optional<unsigned> axis = std::nullopt);
   /// Returns the mean of each channel over all positions: [batch, channels].
   mlir::Value spatialMean(mlir::Location at, mlir::Value images);
   /// Returns the largest value of each channel: [batch, channels].
