@@ -78,7 +78,7 @@ func.func @rows(%x: tensor<2x?x3xi32> {nn.name = "x", nn.sizes = ["", "n", ""]})
 """
 
 
-@pytest.mark.parametrize("device", [device for device in DEVICES if device != "reference"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_selected(tools, tmp_path, device: str) -> None:
     module = built(tools, tmp_path, SELECTED, device)
     x = RNG.integers(-1, 2, (61, 40)).astype(np.float32)
@@ -120,7 +120,7 @@ func.func @top(%x: tensor<?xf64> {nn.name = "x", nn.sizes = ["n"]}) -> (tensor<9
 """
 
 
-@pytest.mark.parametrize("device", [device for device in DEVICES if device != "reference"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_sorts(tools, tmp_path, device: str) -> None:
     module = build(tools, tmp_path, SORTS, target=device)
     for size in (1, 37, 600):

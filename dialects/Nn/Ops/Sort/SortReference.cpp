@@ -223,6 +223,10 @@ Value SortLoops::orderInSteps(OpFoldResult count) {
   Value end = arith::IndexCastOp::create(builder, builder.getI32Type(), size);
   end = arith::ExtSIOp::create(builder, i64, end);
   TypedAttr one = builder.getI64IntegerAttr(1);
+  // Kernels read positions: of loop counters LLVM keeps ranges, through all halvings of a search, which takes it
+  // minutes.
+  Value positions =
+      builder.parallel({number}, i64, {}, [&](ScalarBuilder &b, ValueRange) { return i64Of(b, b.indexOf(0)); });
   // How long runs are: a number for the host, a tensor for kernels.
   Value length = arith::ConstantOp::create(builder, one), lengths = builder.filled({}, one);
   OpBuilder::InsertionGuard guard(builder);
@@ -234,9 +238,10 @@ Value SortLoops::orderInSteps(OpFoldResult count) {
   scf::ConditionOp::create(builder, goesOn, loop.getBeforeArguments());
   builder.setInsertionPointToEnd(loop.getAfterBody());
   ValueRange values = loop.getAfterArguments();
-  SmallVector<std::pair<Value, AffineMap>> inputs = {{values[1], builder.map(rank, {})}};
+  SmallVector<std::pair<Value, AffineMap>> inputs = {{values[1], builder.map(rank, {})},
+                                                     {positions, builder.map(rank, {axis})}};
   Value next = builder.parallel(with(number), i64, inputs, [&](ScalarBuilder &b, ValueRange v) -> Value {
-    Integer run = b.toIndex(v[0]), position = b.indexOf(axis), all(b, size);
+    Integer run = b.toIndex(v[0]), position = b.toIndex(v[1]), all(b, size);
     Integer first = position / (run * 2) * (run * 2), left = smaller(run, all - first);
     Integer right = smaller(run, all - first - left);
     return merged(b, values[0], position - first, {first, left, right}, all - 1, /*steps=*/31);
