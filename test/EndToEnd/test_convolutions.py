@@ -130,6 +130,7 @@ PROGRAMS = {
     "transposed_dilated": Program(Conv((5, 4), (2, 3), channels=(4, 6), dilations=(2, 1), transposed=True)),
     "transposed_speech": Program(Conv((11,), (4,), channels=(8, 12), strides=(2,), groups=2, transposed=True)),
     "in_pads": Program(Conv((1, 2), (3, 3), channels=(3, 5), low=(3, 3), high=(3, 3)), batch=1),
+    "deep": Program(Conv((6, 11), (3, 3), channels=(200, 38), **PADS), batch=1, residual=True),
     "blocks_of_columns": Program(Conv((3, 400), (3, 3), channels=(128, 8), **PADS), batch=1),
 }  # fmt: skip
 #: Those that GPUs compute in tests: each kind once.

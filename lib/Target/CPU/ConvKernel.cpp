@@ -66,17 +66,26 @@ private:
 
   ImageBlock blockOf(Value tile, Value &firstPanel, Value &endPanel);
   LogicalResult multiplyPanel(const ImageBlock &block, const WindowSource &source, Value panel);
-  LogicalResult multiplyRow(const ImageBlock &block, const WindowSource &source, Value panel, Value row, Value first);
+  LogicalResult multiplyRow(const ImageBlock &block, const WindowSource &source, Value panel, Value row, Value first,
+                            Value tap);
+  LogicalResult multiplyBlock(const ImageBlock &block, const WindowSource &source, Value panel, Value tap);
+  LogicalResult storeLanes(const ImageBlock &block, const WindowSource &source, Value at, Value panel, Value row,
+                           Value column, Value count);
+  LogicalResult multiplyTile(const ImageBlock &block, const TileOperands &operands, Value panel, Value row,
+                             Value column, Value count);
   Products productsOf(const WindowSource &source, const WindowTaps &planes, const WindowTaps &rows,
                       const WindowTaps &columns);
   void multiplyGroups(const WindowSource &source, const Products &products, Value panel, Value count);
-  void multiplyGroup(const WindowSource &source, const Products &products, Value group, Value panel, Value count,
-                     Value to, Value column, int64_t columns);
-  void multiplyLanes(const WindowSource &source, Value at, Value panel, Value count);
-  void addWindows(const WindowSource &source, Value at, Value panel, int64_t count);
+  TileOperands operandsOf(const WindowSource &source, const Products &products, Value group, Value panel, Value to,
+                          Value column);
+  /// Takes the sums of the lanes of a panel, from a channel of it on, at a position.
+  using LanesFn = function_ref<LogicalResult(int64_t position, Value lane, Value sums)>;
+  LogicalResult multiplyLanes(const WindowSource &source, Value at, Value panel, Value count, LanesFn finish);
+  LogicalResult addWindows(const WindowSource &source, Value at, Value panel, int64_t count, LanesFn finish);
   SmallVector<Value> addRowOfWindows(const WindowSource &source, Value inRow, Value weights, ValueRange running);
   Value spreadOverGroups(Value inputs, int64_t channel);
-  LogicalResult store(const ImageBlock &block, Value panel, Value row, Value column, Value count);
+  RowScope positionOf(const ImageBlock &block, Value row, Value column, Value index);
+  LogicalResult store(const ImageBlock &block, Value panel, Value row, Value column, Value count, Value from);
   Value panelPointer(Value panel);
 
   nn::ConvOp root;
@@ -86,7 +95,7 @@ private:
   LinearEmitter results{function, tensors, root};
   TileEmitter registerTiles{function};
   int64_t mostRows = 1, mostColumns = 1;
-  bool packsInput = true, hasPanels = false;
+  bool packsInput = true, hasPanels = false, storesFromRegisters = false, splitsWindows = false;
 
   std::optional<Storage> weight;
   Value packedPanel, sums, groupSums;
@@ -137,6 +146,16 @@ void ConvKernel::chooseShape(KernelShape &shape) {
   shape.state("input", packsInput ? "packed by block" : "in place");
   shape.state("weight", hasPanels ? "panels" : "packed by tile");
   shape.state("sums", hasGroupsInLanes() ? "groups in lanes" : "rows by panels");
+  // Lanes that are no channels are not stored, and sums of several groups are put together in scratch.
+  storesFromRegisters =
+      results.storesFromRegisters() && (hasGroupsInLanes() ? outputChannels % config.lanes == 0 : groups == 1);
+  shape.state("results", storesFromRegisters ? "from registers" : "from scratch");
+  // A panel that fills much of the private cache passes by in parts, one for each row of a window, so that there is
+  // room for what comes next.
+  splitsWindows = storesFromRegisters && groups == 1 && hasPanels && !isTransposed &&
+                  windows.window(WindowEmitter::Row).window > 1 && windows.window(WindowEmitter::Plane).window == 1 &&
+                  depth * kPanelWidth * 4 > config.blockBytes / 3;
+  shape.state("depth", splitsWindows ? "by rows of windows" : "whole");
 }
 
 void ConvKernel::launch() {
@@ -177,7 +196,8 @@ LogicalResult ConvKernel::run() {
   weight = tensors.view(root.getWeight());
   if (!weight)
     return function.refuse(root, "its weight is neither packed in panels of 32 nor a tensor in memory");
-  sums = function.scratch(config.rows * kPanelWidth * 4);
+  sums =
+      function.scratch((splitsWindows ? std::max(mostRows * mostColumns, config.rows) : config.rows) * kPanelWidth * 4);
   groupSums = groups == 1 || hasGroupsInLanes() || groupOutputs() % config.lanes == 0
                   ? Value()
                   : function.scratch(config.rows * kPanelWidth * 4);
@@ -232,31 +252,84 @@ LogicalResult ConvKernel::multiplyPanel(const ImageBlock &block, const WindowSou
                                  memory.at(weight->pointer, mul(firstChannel, weight->strides[0]), weight->elementType),
                                  weight->strides[0], weight->elementType, constant(depth),
                                  min(sub(constant(outputChannels), firstChannel), constant(kPanelWidth)), Value());
+  if (!splitsWindows)
+    return multiplyBlock(block, source, panel, Value());
+  Value positions = mul(sub(block.endRow, block.firstRow), function.slot(kBlockColumns));
+  vectorLoop(mul(positions, constant(kPanelWidth)), [&](Value i, int64_t width) {
+    memory.store(floatConstant(0.0, b.getF32Type(), width), sums, i, b.getF32Type(), width);
+  });
+  return forLoop(constant(0), constant(windows.window(WindowEmitter::Row).window), constant(1),
+                 [&](Value tap) { return multiplyBlock(block, source, panel, tap); });
+}
+
+/// Multiplies the windows of a block, or with `tap` one row of each, by a panel.
+LogicalResult ConvKernel::multiplyBlock(const ImageBlock &block, const WindowSource &source, Value panel, Value tap) {
   // Columns of one phase meet the same positions of a window.
   Value phases = constant(windows.phases(WindowEmitter::Column));
   return forLoop(block.firstRow, block.endRow, constant(1), [&](Value row) {
     Value firstOfOthers = min(add(block.firstColumn, phases), block.endColumn);
     return forLoop(block.firstColumn, firstOfOthers, constant(1),
-                   [&](Value first) { return multiplyRow(block, source, panel, row, first); });
+                   [&](Value first) { return multiplyRow(block, source, panel, row, first, tap); });
   });
 }
 
 /// Computes the columns of a row of the result that are of the phase of the first one.
 LogicalResult ConvKernel::multiplyRow(const ImageBlock &block, const WindowSource &source, Value panel, Value row,
-                                      Value first) {
+                                      Value first, Value tap) {
   int64_t phases = windows.phases(WindowEmitter::Column);
   WindowTaps planes = windows.tapsOf(WindowEmitter::Plane, block.plane, block.plane);
   WindowTaps rows = windows.tapsOf(WindowEmitter::Row, row, block.firstRow);
+  if (tap) {
+    rows.count = constant(1);
+    rows.first = tap;
+    rows.source = add(rows.source, mul(tap, constant(rows.sourceStep)));
+  }
   return forLoop(first, block.endColumn, constant(phases * config.rows), [&](Value column) {
     Value count = min(ceilDiv(sub(block.endColumn, column), constant(phases)), constant(config.rows));
     Products products =
         productsOf(source, planes, rows, windows.tapsOf(WindowEmitter::Column, column, block.firstColumn));
-    if (hasGroupsInLanes())
-      multiplyLanes(source, packsInput ? products.at : add(products.at, mul(panel, constant(kPanelWidth))), panel,
-                    count);
-    else
+    if (hasGroupsInLanes()) {
+      Value at = packsInput ? products.at : add(products.at, mul(panel, constant(kPanelWidth)));
+      return storeLanes(block, source, at, panel, row, column, count);
+    }
+    if (!storesFromRegisters) {
       multiplyGroups(source, products, panel, count);
-    return store(block, panel, row, column, count);
+      return store(block, panel, row, column, count, sums);
+    }
+    TileOperands operands = operandsOf(source, products, constant(0), panel, sums, constant(0));
+    if (!tap)
+      return multiplyTile(block, operands, panel, row, column, count);
+    Value position = add(mul(sub(row, block.firstRow), function.slot(kBlockColumns)), sub(column, block.firstColumn));
+    operands.out = memory.at(sums, mul(position, constant(kPanelWidth)), b.getF32Type());
+    operands.accumulate = true;
+    Value isLast = equal(tap, constant(windows.window(WindowEmitter::Row).window - 1));
+    return ifThen(
+        isLast, [&] { return multiplyTile(block, operands, panel, row, column, count); },
+        [&]() -> LogicalResult {
+          registerTiles.emitTileRows(operands, count, kPanelWidth);
+          return success();
+        });
+  });
+}
+
+/// Multiplies neighbouring positions by a panel, and stores the results from registers where there are as many as a
+/// whole tile has, or the last one of a row of the image.
+LogicalResult ConvKernel::multiplyTile(const ImageBlock &block, const TileOperands &operands, Value panel, Value row,
+                                       Value column, Value count) {
+  SmallVector<int64_t> counts{config.rows};
+  std::optional<int64_t> width = windows.knownSize(WindowEmitter::Column);
+  if (width && !isTransposed && *width % config.rows != 0)
+    counts.push_back(*width % config.rows);
+  return results.inSectionOf(panel, [&](const LinearSection &section, Value channel) {
+    return results.withColumnsOf(panel, [&](int64_t columns) {
+      return registerTiles.emitTileRows(
+          operands, count, llvm::alignTo(columns, config.lanes), counts,
+          [&](int64_t position, int64_t first, Value ofColumns) {
+            return results.storeSums(section, positionOf(block, row, column, constant(position)),
+                                     add(channel, constant(first)), ofColumns, std::min(columns - first, config.lanes));
+          },
+          [&] { return store(block, panel, row, column, count, operands.out); });
+    });
   });
 }
 
@@ -290,19 +363,21 @@ ConvKernel::Products ConvKernel::productsOf(const WindowSource &source, const Wi
 /// group.
 void ConvKernel::multiplyGroups(const WindowSource &source, const Products &products, Value panel, Value count) {
   if (groups == 1)
-    return multiplyGroup(source, products, constant(0), panel, count, sums, constant(0), kPanelWidth);
+    return registerTiles.emitTileRows(operandsOf(source, products, constant(0), panel, sums, constant(0)), count,
+                                      kPanelWidth);
   Value firstChannel = mul(panel, constant(kPanelWidth)), outputs = constant(groupOutputs());
   Value endChannel = min(add(firstChannel, constant(kPanelWidth)), constant(outputChannels));
   if (!groupSums) {
     // Each vector of columns is of one group.
     int64_t columns = std::gcd(groupOutputs(), kPanelWidth);
     forLoop(firstChannel, endChannel, constant(columns), [&](Value channel) {
-      multiplyGroup(source, products, div(channel, outputs), panel, count, sums, sub(channel, firstChannel), columns);
+      registerTiles.emitTileRows(
+          operandsOf(source, products, div(channel, outputs), panel, sums, sub(channel, firstChannel)), count, columns);
     });
     return;
   }
   forLoop(div(firstChannel, outputs), ceilDiv(endChannel, outputs), constant(1), [&](Value group) {
-    multiplyGroup(source, products, group, panel, count, groupSums, constant(0), kPanelWidth);
+    registerTiles.emitTileRows(operandsOf(source, products, group, panel, groupSums, constant(0)), count, kPanelWidth);
     Value begin = max(sub(mul(group, outputs), firstChannel), constant(0));
     Value end = min(sub(mul(add(group, constant(1)), outputs), firstChannel), constant(kPanelWidth));
     forLoop(constant(0), count, constant(1), [&](Value r) {
@@ -315,9 +390,9 @@ void ConvKernel::multiplyGroups(const WindowSource &source, const Products &prod
   });
 }
 
-/// Multiplies windows by so many columns of a panel, from one on, that are all of one group.
-void ConvKernel::multiplyGroup(const WindowSource &source, const Products &products, Value group, Value panel,
-                               Value count, Value to, Value column, int64_t columns) {
+/// Returns the operands of a tile of windows by columns of a panel, from one on, that are all of one group.
+TileOperands ConvKernel::operandsOf(const WindowSource &source, const Products &products, Value group, Value panel,
+                                    Value to, Value column) {
   TileOperands operands;
   operands.a = memory.at(source.pointer, add(products.at, mul(group, constant(groupInputs()))), source.type);
   operands.aRow = products.step;
@@ -331,27 +406,46 @@ void ConvKernel::multiplyGroup(const WindowSource &source, const Products &produ
   operands.segments = products.segments;
   operands.out = memory.at(to, column, b.getF32Type());
   operands.outRow = constant(kPanelWidth);
-  registerTiles.emitTileRows(operands, count, columns);
+  return operands;
+}
+
+/// Computes and stores the results at `count` neighbouring positions for a panel whose vectors have whole groups.
+LogicalResult ConvKernel::storeLanes(const ImageBlock &block, const WindowSource &source, Value at, Value panel,
+                                     Value row, Value column, Value count) {
+  if (storesFromRegisters)
+    return results.inSectionOf(panel, [&](const LinearSection &section, Value channel) {
+      return multiplyLanes(source, at, panel, count, [&](int64_t position, Value lane, Value ofLanes) {
+        return results.storeSums(section, positionOf(block, row, column, constant(position)), add(channel, lane),
+                                 ofLanes, config.lanes);
+      });
+    });
+  (void)multiplyLanes(source, at, panel, count, [&](int64_t position, Value lane, Value ofLanes) {
+    memory.store(ofLanes, sums, add(constant(position * kPanelWidth), lane), b.getF32Type(), config.lanes);
+    return success();
+  });
+  return store(block, panel, row, column, count, sums);
 }
 
 /// Multiplies the windows at `count` neighbouring positions by a panel, whose vectors have whole groups.
-void ConvKernel::multiplyLanes(const WindowSource &source, Value at, Value panel, Value count) {
-  std::function<void(int64_t)> choose = [&](int64_t positions) {
+LogicalResult ConvKernel::multiplyLanes(const WindowSource &source, Value at, Value panel, Value count,
+                                        LanesFn finish) {
+  std::function<LogicalResult(int64_t)> choose = [&](int64_t positions) -> LogicalResult {
     if (positions == 1)
-      return addWindows(source, at, panel, 1);
-    ifThen(
-        equal(count, constant(positions)), [&] { addWindows(source, at, panel, positions); },
-        [&] { choose(positions - 1); });
+      return addWindows(source, at, panel, 1, finish);
+    return ifThen(
+        equal(count, constant(positions)), [&] { return addWindows(source, at, panel, positions, finish); },
+        [&] { return choose(positions - 1); });
   };
-  choose(config.rows);
+  return choose(config.rows);
 }
 
-void ConvKernel::addWindows(const WindowSource &source, Value at, Value panel, int64_t count) {
+LogicalResult ConvKernel::addWindows(const WindowSource &source, Value at, Value panel, int64_t count, LanesFn finish) {
   int64_t lanes = config.lanes;
   Type f32 = b.getF32Type(), weightType = hasPanels ? weight->elementType : f32;
   const nn::WindowDimension &planes = windows.window(WindowEmitter::Plane), &rows = windows.window(WindowEmitter::Row);
   Value rowOfWindow = constant(windows.window(WindowEmitter::Column).window * groupInputs() * kPanelWidth);
-  forLoop(constant(0), constant(kPanelWidth), constant(lanes), [&](Value lane) {
+  Value channels = min(sub(constant(outputChannels), mul(panel, constant(kPanelWidth))), constant(kPanelWidth));
+  return forLoop(constant(0), channels, constant(lanes), [&](Value lane) -> LogicalResult {
     SmallVector<Value> running(count, floatConstant(0.0, f32, lanes));
     Value begin = add(at, mul(div(lane, constant(groupOutputs())), constant(groupInputs())));
     auto addRows = [&](Value plane, ValueRange ofPlane) {
@@ -364,7 +458,9 @@ void ConvKernel::addWindows(const WindowSource &source, Value at, Value panel, i
     };
     running = forLoop(constant(0), constant(planes.window), constant(1), running, addRows);
     for (int64_t position = 0; position < count; ++position)
-      memory.store(running[position], sums, add(constant(position * kPanelWidth), lane), f32, lanes);
+      if (failed(finish(position, lane, running[position])))
+        return failure();
+    return success();
   });
 }
 
@@ -405,21 +501,27 @@ Value ConvKernel::spreadOverGroups(Value inputs, int64_t channel) {
   return make<vector::ShuffleOp>(inputs, inputs, places);
 }
 
-/// Stores the sums of `count` positions of one phase, and what other ops of the kernel make of them.
-LogicalResult ConvKernel::store(const ImageBlock &block, Value panel, Value row, Value column, Value count) {
+/// Returns where the position of one phase lies whose index is counted from a column.
+RowScope ConvKernel::positionOf(const ImageBlock &block, Value row, Value column, Value index) {
   Value phases = constant(windows.phases(WindowEmitter::Column));
+  RowScope position;
+  position.prefix = windows.indicesOf(block, block.plane, row, add(column, mul(index, phases)));
+  position.sizes.assign(results.leading().begin(), results.leading().end());
+  position.flat = constant(0);
+  for (auto [at, size] : llvm::zip_equal(position.prefix, position.sizes))
+    position.flat = add(mul(position.flat, function.size(size)), at);
+  return position;
+}
+
+/// Stores the sums of `count` positions of one phase, and what other ops of the kernel make of them.
+LogicalResult ConvKernel::store(const ImageBlock &block, Value panel, Value row, Value column, Value count,
+                                Value from) {
   return results.inSectionOf(panel, [&](const LinearSection &section, Value channel) {
     return forLoop(constant(0), count, constant(1), [&](Value r) {
-      RowScope position;
-      position.prefix = windows.indicesOf(block, block.plane, row, add(column, mul(r, phases)));
-      position.sizes.assign(results.leading().begin(), results.leading().end());
-      position.flat = constant(0);
-      for (auto [index, size] : llvm::zip_equal(position.prefix, position.sizes))
-        position.flat = add(mul(position.flat, function.size(size)), index);
       Value sumRow = mul(r, constant(kPanelWidth));
-      return results.storeLinearRow(section, position, channel, [&](int64_t, Value c, int64_t width) {
-        return memory.load(sums, add(sumRow, c), b.getF32Type(), width);
-      });
+      return results.storeLinearRow(
+          section, positionOf(block, row, column, r), channel,
+          [&](int64_t, Value c, int64_t width) { return memory.load(from, add(sumRow, c), b.getF32Type(), width); });
     });
   });
 }

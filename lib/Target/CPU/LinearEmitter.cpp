@@ -7,12 +7,18 @@
 #include "lib/Target/CPU/LinearEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
 namespace intarsia::cpu {
+
+/// The most operations behind a root that are emitted for each vector of a register tile: they stand in its code 16
+/// times.
+static constexpr int64_t kOperationsInRegisters = 8;
 
 LogicalResult LinearEmitter::findSections(bool quantizesResult) {
   for (unsigned i = 0; !quantizesResult && i < function.kernel.getResultTypes().size(); ++i)
@@ -155,6 +161,93 @@ LogicalResult LinearEmitter::storeLinearRow(const LinearSection &section, const 
     stored = ifThen(isWhole, wholePanel, [&] { return rest(columns); });
   }
   return stored;
+}
+
+/// Returns true if an op is one instruction of vectors.
+static bool isOneInstruction(Operation *op) {
+  return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp,
+             arith::MinNumFOp, nn::ReluOp>(op);
+}
+
+bool LinearEmitter::storesFromRegisters() {
+  if (sections.size() != 1 || together() != 1 || sections.front().slices.front() != root->getResult(0))
+    return false;
+  SetVector<Operation *> ops;
+  for (unsigned output : sections.front().outputs)
+    if (Operation *op = function.yielded(output).getDefiningOp(); op && op != root.getOperation())
+      ops.insert(op);
+  int64_t operations = root.getBias() ? 1 : 0;
+  for (unsigned next = 0; next < ops.size(); ++next) {
+    Operation *op = ops[next];
+    ValueRange read = op->getOperands();
+    if (auto map = dyn_cast<linalg::LinalgOp>(op)) {
+      // What it reads of the root is read at its own position.
+      for (OpOperand *input : map.getDpsInputOperands())
+        if (!isa<BlockArgument>(input->get()) && !map.isScalar(input) &&
+            !map.getMatchingIndexingMap(input).isIdentity())
+          return false;
+      for (Operation &inner : map.getBlock()->without_terminator())
+        if (++operations; !isOneInstruction(&inner))
+          return false;
+      if (map.getNumParallelLoops() != map.getNumLoops() || map.getNumDpsInits() != 1 ||
+          !map.getMatchingIndexingMap(map.getDpsInitOperand(0)).isIdentity() ||
+          !map.getMatchingBlockArgument(map.getDpsInitOperand(0)).use_empty())
+        return false;
+      read = map.getDpsInputs();
+    } else if (isOneInstruction(op)) {
+      ++operations;
+    } else if (isa<arith::ConstantOp>(op)) {
+      continue;
+    } else {
+      return false;
+    }
+    for (Value operand : read)
+      if (Operation *from = operand.getDefiningOp(); from && from != root.getOperation())
+        ops.insert(from);
+  }
+  return operations <= kOperationsInRegisters;
+}
+
+LogicalResult LinearEmitter::storeSums(const LinearSection &section, const RowScope &row, Value column, Value sums,
+                                       int64_t columns) {
+  RowGuard inRow(tensors, row);
+  // Columns inside that are no whole vector are stored by halves of one, quarters of one, and so on.
+  for (int64_t first = 0, width = config.lanes; first < columns; width /= 2) {
+    if (columns - first < width)
+      continue;
+    Value part = sums;
+    if (width == 1)
+      part = make<vector::ExtractOp>(sums, first);
+    else if (width != config.lanes)
+      part = make<vector::ExtractStridedSliceOp>(sums, ArrayRef<int64_t>{first}, ArrayRef<int64_t>{width},
+                                                 ArrayRef<int64_t>{1});
+    tensors.bound[root->getResult(0)] = [&](ArrayRef<Index> at, int64_t lanes) -> Element {
+      if (!root.getBias())
+        return part;
+      Element bias = tensors.evaluate(root.getBias(), {Index{at.back().base, true}}, lanes);
+      if (failed(bias))
+        return failure();
+      return make<arith::AddFOp>(part, *bias).getResult();
+    };
+    code->memo.emplace_back();
+    if (failed(
+            tensors.storeOutputs(section.outputs, kernel::indicesOf(row.prefix, add(column, constant(first))), width)))
+      return failure();
+    code->memo.pop_back();
+    first += width;
+  }
+  tensors.bound.erase(root->getResult(0));
+  return success();
+}
+
+LogicalResult LinearEmitter::withColumnsOf(Value panel, function_ref<LogicalResult(int64_t)> body) {
+  int64_t features = sections.front().columns, whole = features / kPanelWidth, last = features % kPanelWidth;
+  if (last == 0)
+    return body(kPanelWidth);
+  if (whole == 0)
+    return body(last);
+  Value isWhole = less(panel, constant(whole));
+  return ifThen(isWhole, [&] { return body(kPanelWidth); }, [&] { return body(last); });
 }
 
 } // namespace intarsia::cpu

@@ -50,6 +50,15 @@ public:
                  llvm::function_ref<mlir::Value(int64_t slice, mlir::Value c, int64_t width)> sum,
                  llvm::function_ref<mlir::LogicalResult(llvm::ArrayRef<Index> at, int64_t width)> also = nullptr);
 
+  /// Returns true if what follows the root is a few additions, products and bounds, which are emitted again for each
+  /// vector of a register tile.
+  bool storesFromRegisters();
+  /// Stores a vector of sums of a linear's row, from `column` of the result on, of which `columns` are inside.
+  mlir::LogicalResult storeSums(const LinearSection &section, const RowScope &row, mlir::Value column, mlir::Value sums,
+                                int64_t columns);
+  /// Emits `body` for the number of columns that a panel has inside of the only section.
+  mlir::LogicalResult withColumnsOf(mlir::Value panel, llvm::function_ref<mlir::LogicalResult(int64_t)> body);
+
   llvm::SmallVector<LinearSection> sections; ///< in the order of columns; one that has several slices is the only one
   PanelOrder panelOrder{0, 0};
 

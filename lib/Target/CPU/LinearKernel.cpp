@@ -22,6 +22,8 @@ namespace {
 enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 /// About what a tile does: 10 us of one core, twenty times what claiming a tile costs.
 constexpr int64_t kTileFlops = int64_t(1) << 21;
+/// Tiles a thread of which one more or less costs little: an eighth.
+constexpr int64_t kTilesThatEven = 8;
 /// A finishing tile normalises this many rows: some microseconds of work.
 constexpr int64_t kFinishRows = 16;
 /// The least that is worth prefetching at a step: a cache line every eight steps.
@@ -47,7 +49,8 @@ private:
   void packPanels(Value panel);
   Value panelOf(Value panel, Value slice);
   Value packedPanelOf(Value slice);
-  void multiplyRows(Value panel, Value m, Value count, Value lines);
+  TileOperands operandsOf(Value panel, Value slice, Value m, Value lines);
+  LogicalResult multiplyRows(Value panel, Value m, Value count, Value lines);
   LogicalResult storeRows(Value panel, Value m, Value count);
 
   nn::LinearOp root;
@@ -67,7 +70,7 @@ private:
 
   // Operands: rows at a fixed distance in memory or packed a block at a time, panels prepacked or packed one by one.
   std::optional<Storage> input, weight;
-  bool packsInput = false, hasPanels = false;
+  bool packsInput = false, hasPanels = false, storesFromRegisters = false;
   int64_t maximalRows = 0; ///< of the left operand that stay in the private cache while the panels pass by
   Value packedInput, inputStride, packedPanels, sums;
   // The tile that is being emitted.
@@ -142,16 +145,20 @@ void LinearKernel::chooseShape(KernelShape &shape) {
                (function.sizes.of(root.getInput()).size() > 2 && !*density);
   shape.state("input", packsInput ? "packed by block" : "in place");
   shape.state("weight", hasPanels ? "panels" : quantized ? "quantized panels, dequantized by tile" : "packed by tile");
+  storesFromRegisters = !norm && linear.storesFromRegisters();
+  shape.state("results", storesFromRegisters ? "from registers" : "from scratch");
   shape.state("products", bf16Dot && !packsInput && inputType.isBF16() ? "vdpbf16ps" : "f32");
 }
 
 void LinearKernel::launch() {
   rows = function.product(linear.leading());
   // Row blocks as equal as whole register tiles allow.
-  Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
-  Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(config.rows)), constant(config.rows));
-  rowBlock = max(rowBlock, constant(config.rows));
-  blocks = ceilDiv(rows, rowBlock);
+  auto rowsOfBlock = [&](Value blocks) {
+    Value ofBlock = ceilDiv(ceilDiv(rows, max(blocks, constant(1))), constant(config.rows));
+    return max(mul(ofBlock, constant(config.rows)), constant(config.rows));
+  };
+  Value rowBlock = rowsOfBlock(ceilDiv(rows, constant(maximalRows)));
+  Value blocks = ceilDiv(rows, rowBlock);
   // Tiles are as small as pays: a thread that is held up then leaves its work to the others. A left operand that is
   // packed for each tile pays for two tiles a thread only.
   bool packs = !cast<RankedTensorType>(root.getInput().getType()).getElementType().isF32();
@@ -160,6 +167,16 @@ void LinearKernel::launch() {
   Value panelFlops = mul(rowBlock, constant(2 * kPanelWidth * rowDepth() * linear.together()));
   Value panelsPerTile = packs ? evenly : min(max(div(constant(kTileFlops), panelFlops), constant(1)), evenly);
   Value groups = ceilDiv(constant(panelCount()), panelsPerTile);
+  // Of few tiles each thread gets as many, if that takes no blocks of less than two register tiles: of five tiles one
+  // of two threads would compute three. Panels that are packed by tile would be packed more often.
+  if (hasPanels) {
+    Value tiles = mul(blocks, groups), evenBlocks = mul(ceilDiv(blocks, function.threads), function.threads);
+    Value isUneven = make<arith::AndIOp>(less(constant(0), rem(tiles, function.threads)),
+                                         less(tiles, mul(function.threads, constant(kTilesThatEven))));
+    Value isLarge = less(mul(evenBlocks, constant(2 * config.rows)), add(rows, constant(1)));
+    rowBlock = rowsOfBlock(select(make<arith::AndIOp>(isUneven, isLarge), evenBlocks, blocks));
+    blocks = ceilDiv(rows, rowBlock);
+  }
   function.setSlot(ITX_PLAN_TILES, mul(blocks, groups));
   function.setSlot(kRowBlock, rowBlock);
   function.setSlot(kPanelsPerTile, panelsPerTile);
@@ -316,41 +333,58 @@ LogicalResult LinearKernel::multiplyPanel(Value panel) {
   Value lines = max(ceilDiv(constant(kPanelWidth * weightType.getElementTypeBitWidth() / 8),
                             ceilDiv(sub(endRow, firstRow), constant(config.rows))),
                     constant(kPrefetchStep));
-  return forLoop(firstRow, endRow, constant(config.rows), [&](Value m) {
-    Value count = min(sub(endRow, m), constant(config.rows));
-    multiplyRows(panel, m, count, lines);
-    // The rest of the group's ops, while the tile is in the first-level cache.
-    return storeRows(panel, m, count);
-  });
+  return forLoop(firstRow, endRow, constant(config.rows),
+                 [&](Value m) { return multiplyRows(panel, m, min(sub(endRow, m), constant(config.rows)), lines); });
 }
 
-/// Multiplies `count` rows from `m` on; `lines` bytes of the next panel are prefetched for each k.
-void LinearKernel::multiplyRows(Value panel, Value m, Value count, Value lines) {
+/// Returns the operands of a register tile of rows from `m` on; `lines` bytes of the next panel are prefetched for each
+/// k.
+TileOperands LinearKernel::operandsOf(Value panel, Value slice, Value m, Value lines) {
   Type f32 = b.getF32Type();
-  forLoop(constant(0), constant(linear.together()), constant(1), [&](Value slice) {
-    TileOperands operands;
-    if (hasPanels) {
-      Value elements = mul(panelOf(panel, slice), constant(depth * kPanelWidth));
-      operands.b = memory.at(weight->pointer, elements, weight->elementType);
-      Value nextPanel =
-          memory.at(operands.b, constant(linear.panelOrder.next * depth * kPanelWidth), weight->elementType);
-      Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
-      operands.prefetch = memory.at(nextPanel, part, b.getI8Type());
-      operands.prefetchStep = lines;
-    } else {
-      operands.b = packedPanelOf(slice);
-    }
-    operands.a = packsInput ? memory.at(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
-                            : memory.at(input->pointer, mul(m, inputStride), input->elementType);
-    operands.aRow = inputStride;
-    operands.aColumn = constant(1);
-    operands.aType = packsInput ? f32 : input->elementType;
-    operands.bRow = constant(kPanelWidth);
-    operands.bType = hasPanels ? weight->elementType : f32;
-    operands.depth = constant(depth);
-    operands.out = memory.at(sums, mul(slice, constant(sumsOfSlice())), f32);
-    operands.outRow = constant(kPanelWidth);
-    registerTiles.emitTileRows(operands, count, kPanelWidth);
+  TileOperands operands;
+  if (hasPanels) {
+    Value elements = mul(panelOf(panel, slice), constant(depth * kPanelWidth));
+    operands.b = memory.at(weight->pointer, elements, weight->elementType);
+    Value nextPanel =
+        memory.at(operands.b, constant(linear.panelOrder.next * depth * kPanelWidth), weight->elementType);
+    Value part = mul(mul(div(sub(m, firstRow), constant(config.rows)), lines), constant(depth));
+    operands.prefetch = memory.at(nextPanel, part, b.getI8Type());
+    operands.prefetchStep = lines;
+  } else {
+    operands.b = packedPanelOf(slice);
+  }
+  operands.a = packsInput ? memory.at(packedInput, mul(sub(m, firstRow), constant(depth)), f32)
+                          : memory.at(input->pointer, mul(m, inputStride), input->elementType);
+  operands.aRow = inputStride;
+  operands.aColumn = constant(1);
+  operands.aType = packsInput ? f32 : input->elementType;
+  operands.bRow = constant(kPanelWidth);
+  operands.bType = hasPanels ? weight->elementType : f32;
+  operands.depth = constant(depth);
+  operands.out = memory.at(sums, mul(slice, constant(sumsOfSlice())), f32);
+  operands.outRow = constant(kPanelWidth);
+  return operands;
+}
+
+/// Multiplies `count` rows from `m` on, and computes the rest of the group's ops while the sums are in registers or in
+/// the first-level cache.
+LogicalResult LinearKernel::multiplyRows(Value panel, Value m, Value count, Value lines) {
+  if (!storesFromRegisters) {
+    forLoop(constant(0), constant(linear.together()), constant(1),
+            [&](Value slice) { registerTiles.emitTileRows(operandsOf(panel, slice, m, lines), count, kPanelWidth); });
+    return storeRows(panel, m, count);
+  }
+  TileOperands operands = operandsOf(panel, constant(0), m, lines);
+  return linear.inSectionOf(panel, [&](const LinearSection &section, Value column) {
+    return linear.withColumnsOf(panel, [&](int64_t columns) {
+      return registerTiles.emitTileRows(
+          operands, count, llvm::alignTo(columns, config.lanes), {config.rows},
+          [&](int64_t row, int64_t first, Value ofColumns) {
+            return linear.storeSums(section, tensors.makeRow(add(m, constant(row)), linear.leading()),
+                                    add(column, constant(first)), ofColumns, std::min(columns - first, config.lanes));
+          },
+          [&] { return storeRows(panel, m, count); });
+    });
   });
 }
 

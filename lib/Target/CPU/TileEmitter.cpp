@@ -170,6 +170,13 @@ SmallVector<Value> TileEmitter::addSegments(const TileOperands &t, ArrayRef<Tile
 }
 
 void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
+  (void)emitTile(t, rows, columns, [&](int64_t row, int64_t column, Value sums) {
+    memory.store(sums, t.out, add(mul(constant(row), t.outRow), constant(column)), b.getF32Type(), config.lanes);
+    return success();
+  });
+}
+
+LogicalResult TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns, TileFinish finish) {
   int64_t lanes = config.lanes;
   // Every sum is taken in the order of k, so that a row's does not depend on how many rows there are: few rows have
   // more columns in flight instead.
@@ -187,23 +194,37 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
           initial.push_back(floatConstant(0.0, f32, lanes));
       }
     SmallVector<Value> result = addSegments(t, t.segments, rows, first, vectors, initial);
-    for (int64_t sum = 0; sum < rows * vectors; ++sum) {
-      int64_t r = sum / vectors, v = sum % vectors;
-      memory.store(result[sum], t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
-    }
+    for (int64_t sum = 0; sum < rows * vectors; ++sum)
+      if (failed(finish(sum / vectors, first + sum % vectors * lanes, result[sum])))
+        return failure();
   }
+  return success();
+}
+
+LogicalResult TileEmitter::emitTileRows(const TileOperands &operands, Value rows, int64_t columns,
+                                        ArrayRef<int64_t> finished, TileFinish finish,
+                                        function_ref<LogicalResult()> fromOut) {
+  std::function<void(int64_t)> choose = [&](int64_t count) {
+    if (count == 1)
+      return emitTile(operands, 1, columns);
+    if (llvm::is_contained(finished, count))
+      return choose(count - 1);
+    ifThen(equal(rows, constant(count)), [&] { emitTile(operands, count, columns); }, [&] { choose(count - 1); });
+  };
+  std::function<LogicalResult(ArrayRef<int64_t>)> chooseFinished = [&](ArrayRef<int64_t> counts) -> LogicalResult {
+    if (counts.empty()) {
+      choose(config.rows);
+      return fromOut();
+    }
+    return ifThen(
+        equal(rows, constant(counts.front())), [&] { return emitTile(operands, counts.front(), columns, finish); },
+        [&] { return chooseFinished(counts.drop_front()); });
+  };
+  return chooseFinished(finished);
 }
 
 void TileEmitter::emitTileRows(const TileOperands &operands, Value rows, int64_t columns) {
-  std::function<void(int64_t)> choose = [&](int64_t count) {
-    if (count == 1) {
-      emitTile(operands, 1, columns);
-      return;
-    }
-    Value isCount = equal(rows, constant(count));
-    ifThen(isCount, [&] { emitTile(operands, count, columns); }, [&] { choose(count - 1); });
-  };
-  choose(config.rows);
+  (void)emitTileRows(operands, rows, columns, {}, {}, [] { return success(); });
 }
 
 //===-- Packing at run time -----------------------------------------------------------------------------------===//

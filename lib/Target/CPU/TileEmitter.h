@@ -32,6 +32,9 @@ struct TileOperands {
   mlir::Value prefetchStep;
 };
 
+/// Takes sums of a register tile: a vector of columns, from `column` on, of a row.
+using TileFinish = llvm::function_ref<llvm::LogicalResult(int64_t row, int64_t column, mlir::Value sums)>;
+
 /// Multiplies rows by panels of kPanelWidth columns.
 class TileEmitter : public LoopEmitter {
 public:
@@ -40,6 +43,11 @@ public:
   void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
   /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
   void emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns);
+  /// The same where tiles of the numbers of rows in `finished` hand their sums to `finish` in registers; the others are
+  /// stored to `out`, and `fromOut` goes on with them.
+  llvm::LogicalResult emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns,
+                                   llvm::ArrayRef<int64_t> finished, TileFinish finish,
+                                   llvm::function_ref<llvm::LogicalResult()> fromOut);
   /// Writes b(k, c) for k < depth, c < panelWidth as a dense f32 panel, zero where c >= columns; the element is at
   /// source + k * stride + c.
   void packRows(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
@@ -58,6 +66,7 @@ public:
   mlir::Value loadQuantized(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);
 
 private:
+  llvm::LogicalResult emitTile(const TileOperands &operands, int64_t rows, int64_t columns, TileFinish finish);
   llvm::SmallVector<mlir::Value> addProducts(const TileOperands &operands, int64_t rows, int64_t firstColumn,
                                              int64_t vectors, mlir::ValueRange initial);
   llvm::SmallVector<mlir::Value> addSegments(const TileOperands &operands, llvm::ArrayRef<TileSegments> segments,

@@ -7,6 +7,8 @@
 #include "lib/Target/CPU/WindowEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -120,6 +122,44 @@ LogicalResult WindowEmitter::copy(const ImageBlock &block, Value firstChannel) {
   });
 }
 
+/// Returns true if neighbouring positions of a channel lie side by side in memory: the input is a picture whose planes
+/// are channels.
+bool WindowEmitter::readsPlanes() {
+  auto moved = root.getInput().getDefiningOp<linalg::LinalgOp>();
+  if (!moved || moved.getNumDpsInputs() != 1 || moved.getNumParallelLoops() != moved.getNumLoops() ||
+      !moved.getIndexingMapsArray().back().isIdentity())
+    return false;
+  AffineMap map = moved.getIndexingMapsArray().front();
+  return map.isPermutation() && map.getDimPosition(spatial + 1) == spatial &&
+         tensors.view(moved.getDpsInputOperand(0)->get());
+}
+
+/// Copies the channels of a vector of neighbouring positions, from `at` on.
+LogicalResult WindowEmitter::copyPositions(Value to, Indices at) {
+  int64_t lanes = function.config.lanes;
+  at[spatial].lane = true;
+  SmallVector<Value> planes;
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    Indices of = at;
+    of.back() = {add(at.back().base, constant(channel)), false};
+    Element x = tensors.evaluate(root.getInput(), of, lanes);
+    if (failed(x))
+      return failure();
+    planes.push_back(*x);
+  }
+  // All planes side by side, then the channels of each position.
+  SmallVector<int64_t> both = llvm::to_vector(llvm::seq<int64_t>(0, 2 * lanes)), order;
+  auto pair = [&](size_t first) -> Value {
+    return make<vector::ShuffleOp>(planes[std::min(first, planes.size() - 1)],
+                                   planes[std::min(first + 1, planes.size() - 1)], both);
+  };
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    for (int64_t channel = 0; channel < channels; ++channel)
+      order.push_back(channel * lanes + lane);
+  memory.store(make<vector::ShuffleOp>(pair(0), pair(2), order), to, constant(0), b.getF32Type(), channels * lanes);
+  return success();
+}
+
 LogicalResult WindowEmitter::copyRow(const ImageBlock &block, Value to, Value plane, Value row, Value firstChannel) {
   Type f32 = b.getF32Type();
   Value first = firstRead(Column, block.firstColumn);
@@ -149,12 +189,21 @@ LogicalResult WindowEmitter::copyRow(const ImageBlock &block, Value to, Value pl
     if (input && input->dense && channels == root.getInputChannels()) {
       isCopied = copyElements(begin, mul(sub(end, begin), constant(channels)));
     } else if (channels <= kFewChannels) {
-      isCopied = forLoop(begin, end, constant(1), [&](Value column) -> LogicalResult {
+      auto copyPosition = [&](Value column) -> LogicalResult {
         for (int64_t channel = 0; channel < channels; ++channel)
           if (failed(copyElement(column, constant(channel), 1)))
             return failure();
         return success();
-      });
+      };
+      int64_t lanes = function.config.lanes;
+      Value whole = readsPlanes() ? add(begin, mul(div(sub(end, begin), constant(lanes)), constant(lanes))) : begin;
+      if (whole != begin)
+        isCopied = forLoop(begin, whole, constant(lanes), [&](Value column) -> LogicalResult {
+          Indices at = kernel::indicesOf(indicesOf(block, plane, row, add(first, column)), firstChannel);
+          return copyPositions(memory.at(to, mul(column, constant(channels)), f32), at);
+        });
+      if (succeeded(isCopied))
+        isCopied = forLoop(whole, end, constant(1), copyPosition);
     } else {
       Value copied = min(sub(constant(root.getInputChannels()), firstChannel), constant(channels));
       isCopied = forLoop(begin, end, constant(1), [&](Value column) { return copyElements(column, copied); });

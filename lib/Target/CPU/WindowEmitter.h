@@ -69,6 +69,8 @@ private:
   mlir::Value countReads(Dimension dimension, mlir::Value first, mlir::Value end);
   mlir::LogicalResult copyRow(const ImageBlock &block, mlir::Value to, mlir::Value plane, mlir::Value row,
                               mlir::Value firstChannel);
+  bool readsPlanes();
+  mlir::LogicalResult copyPositions(mlir::Value to, Indices at);
   mlir::Value isInside(mlir::Value index, Dimension dimension);
 
   FunctionEmitter &function;

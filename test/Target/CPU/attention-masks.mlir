@@ -43,13 +43,14 @@ rt.kernel @keys(%q: tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}, %m: te
 
 // -----
 
-// A mask of queries by keys is read lane by lane, for the last query beyond it, and its values are added.
+// A mask of queries by keys is transposed into the scores, by blocks of 16 x 16 as the queries before it, and products
+// are added to it.
 // CHECK-LABEL: func.func @added_run
-// CHECK:         %[[LAST:.*]] = arith.subi %{{.*}}, %c1_i64
-// CHECK:         arith.minsi %{{.*}}, %[[LAST]]
-// CHECK:         %[[MASK:.*]] = vector.from_elements
-// CHECK:         %[[SCORE:.*]] = arith.addf %{{.*}}, %[[MASK]] : vector<16xf32>
-// CHECK:         llvm.store %[[SCORE]]
+// CHECK:         vector.shuffle
+// CHECK:         scf.for
+// CHECK:         vector.shuffle
+// CHECK:         scf.for %{{.*}} = %c0_i64 to %{{.*}} step %c8_i64
+// CHECK:           %{{.*}}:16 = scf.for {{.*}} iter_args(%{{[^ ]*}} = %{{[0-9]+}},
 // CHECK-LABEL: func.func @added_plan
 rt.kernel @added(%q: tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}, %m: tensor<1x4x?x?xf32> {nn.sizes = ["", "", "s0", "s0"]})
     -> (tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}) attributes {root = #nn.root<attention>, sizes = ["s0"]} {

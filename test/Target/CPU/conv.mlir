@@ -73,3 +73,25 @@ rt.kernel @transposed(%x: tensor<1x14x14x8xf32>, %w: tensor<40x72xf32> {rt.layou
       : (tensor<1x14x14x8xf32>, tensor<40x72xf32>) -> tensor<1x29x29x40xf32>
   rt.yield %y : tensor<1x29x29x40xf32>
 }
+
+// -----
+
+// A panel of 295 KB passes by in three parts, one for each row of the window: sums of a block are zeros at first, wait in
+// scratch between parts, and are stored from registers after the last one.
+// CHECK-LABEL: func.func @deep_run
+// CHECK:         scf.for %[[TAP:.*]] = %c0_i64 to %c3_i64 step %c1_i64
+// CHECK:           %[[IS_LAST:.*]] = arith.cmpi eq, %[[TAP]], %c2_i64
+// CHECK:           scf.if %[[IS_LAST]]
+// CHECK:             %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c768_i64 step %c1_i64
+// CHECK:             arith.maximumf
+// CHECK:           } else {
+// CHECK:             %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c768_i64 step %c1_i64
+// CHECK-NOT:         arith.maximumf
+// CHECK-LABEL: func.func @deep_plan
+rt.kernel @deep(%x: tensor<1x14x14x256xf32>, %w: tensor<32x2304xf32> {rt.layout = #rt.panels<32>}) -> tensor<1x14x14x32xf32>
+    attributes {root = #nn.root<conv>, sizes = []} {
+  %c = nn.conv %x, %w {window = array<i64: 3, 3>, pads_low = array<i64: 1, 1>, pads_high = array<i64: 1, 1>}
+      : (tensor<1x14x14x256xf32>, tensor<32x2304xf32>) -> tensor<1x14x14x32xf32>
+  %y = nn.relu %c : tensor<1x14x14x32xf32>
+  rt.yield %y : tensor<1x14x14x32xf32>
+}

@@ -10,11 +10,19 @@
 // CHECK:         llvm.store %c0_i64, %[[SHARED]]
 // CHECK:         %[[FINISH:.*]] = llvm.getelementptr %[[LAUNCH]][%c3_i64]
 // CHECK:         llvm.store %c0_i64, %[[FINISH]]
-// CHECK:         %[[ROW_BLOCK:.*]] = arith.maxsi %{{.*}}, %c8_i64 : i64
-// CHECK:         %[[BLOCKS:.*]] = arith.divui %{{.*}}, %[[ROW_BLOCK]] : i64
+// CHECK:         %[[LARGE_BLOCK:.*]] = arith.maxsi %{{.*}}, %c8_i64 : i64
+// CHECK:         %[[LARGE_BLOCKS:.*]] = arith.divui %{{.*}}, %[[LARGE_BLOCK]] : i64
 // CHECK:         arith.divui %{{.*}}, %[[THREADS]] : i64
 // CHECK:         %[[PANELS_PER_TILE:.*]] = arith.minsi
 // CHECK:         %[[GROUPS:.*]] = arith.divui %{{.*}}, %[[PANELS_PER_TILE]] : i64
+// Few tiles that are no multiple of the threads become one.
+// CHECK:         "llvm.intr.smul.with.overflow"(%[[LARGE_BLOCKS]], %[[GROUPS]])
+// CHECK:         %[[EVEN:.*]] = arith.divui %{{.*}}, %[[THREADS]] : i64
+// CHECK:         "llvm.intr.smul.with.overflow"(%[[EVEN]], %[[THREADS]])
+// CHECK:         arith.remui %{{.*}}, %[[THREADS]] : i64
+// CHECK:         arith.select %{{.*}}, %{{.*}}, %[[LARGE_BLOCKS]] : i64
+// CHECK:         %[[ROW_BLOCK:.*]] = arith.maxsi %{{.*}}, %c8_i64 : i64
+// CHECK:         %[[BLOCKS:.*]] = arith.divui %{{.*}}, %[[ROW_BLOCK]] : i64
 // CHECK:         "llvm.intr.smul.with.overflow"(%[[BLOCKS]], %[[GROUPS]])
 // CHECK:         %[[TILES:.*]] = llvm.getelementptr %[[LAUNCH]][%c0_i64]
 // CHECK:         llvm.store %{{.*}}, %[[TILES]]

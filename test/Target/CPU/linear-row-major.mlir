@@ -1,7 +1,8 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v3" | FileCheck %s
 
 // A weight that lies row by row is packed into a panel [k][32] in scratch: blocks of 8 x 8 are transposed by shuffles,
-// what is left of the depth (20 = 2 * 8 + 4) goes element by element; columns beyond the last (40 = 32 + 8) are zero.
+// what is left of the depth (20 = 2 * 8 + 4) goes element by element. Where columns are beyond the last (40 = 32 + 8),
+// the last one is read, and zeros take the place of what was read.
 // The matmul reads that panel.
 // CHECK-LABEL: func.func @linear_run
 // CHECK-SAME:    %[[WORKSPACE:[^ ]*]]: !llvm.ptr)
@@ -19,11 +20,19 @@
 // CHECK:               scf.for %{{.*}} = %c0_i64 to %c8_i64 step %c1_i64
 // CHECK:                 llvm.store {{.*}} : f32
 // CHECK:           } else {
-// CHECK:             %[[IS_INSIDE:.*]] = arith.cmpi slt, %{{.*}}, %[[COLUMNS]]
-// CHECK:             scf.for %{{.*}} = %c0_i64 to %c20_i64 step %c1_i64
-// CHECK:               %[[ELEMENT:.*]] = llvm.load {{.*}} -> f32
-// CHECK:               %[[VALUE:.*]] = arith.select %[[IS_INSIDE]], %[[ELEMENT]], %{{.*}} : f32
-// CHECK:               llvm.store %[[VALUE]]
+// CHECK:             scf.for %{{.*}} = %c0_i64 to %c16_i64 step %c8_i64
+// CHECK:               %[[INSIDE:.*]] = arith.minsi %[[C]], %{{.*}} : i64
+// CHECK:               %[[ROW:.*]] = llvm.load {{.*}} -> vector<8xf32>
+// CHECK:               %[[IS_ROW_INSIDE:.*]] = arith.cmpi slt, %[[C]], %[[COLUMNS]]
+// CHECK:               arith.select %[[IS_ROW_INSIDE]], %[[ROW]], %{{.*}} : vector<8xf32>
+// CHECK-COUNT-24:      vector.shuffle
+// CHECK-COUNT-8:       llvm.store {{.*}} : vector<8xf32>
+// CHECK:             scf.for %{{.*}} = %c16_i64 to %c20_i64 step %c1_i64
+// CHECK:               scf.for %{{.*}} = %c0_i64 to %c8_i64 step %c1_i64
+// CHECK:                 %[[ELEMENT:.*]] = llvm.load {{.*}} -> f32
+// CHECK:                 %[[IS_INSIDE:.*]] = arith.cmpi slt, %{{.*}}, %[[COLUMNS]]
+// CHECK:                 %[[VALUE:.*]] = arith.select %[[IS_INSIDE]], %[[ELEMENT]], %{{.*}} : f32
+// CHECK:                 llvm.store %[[VALUE]]
 // CHECK-NOT:     llvm.intr.prefetch
 // CHECK:         vector.fma
 // CHECK-LABEL: func.func @linear_plan

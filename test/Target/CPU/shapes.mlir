@@ -6,11 +6,11 @@
 
 // Rows of the input stay in the cache while panels of the weight pass by.
 // V4-LABEL: rt.kernel @linear(
-// V4-SAME: rt.shapes = {"x86-64-v4" = {block_rows = 128 : i64, input = "in place", kernel = "linear", lanes = 16 : i64, products = "f32", tile_rows = 8 : i64, tile_vectors = 2 : i64, weight = "panels"}}
+// V4-SAME: rt.shapes = {"x86-64-v4" = {block_rows = 128 : i64, input = "in place", kernel = "linear", lanes = 16 : i64, products = "f32", results = "from registers", tile_rows = 8 : i64, tile_vectors = 2 : i64, weight = "panels"}}
 // V3-LABEL: rt.kernel @linear(
-// V3-SAME: rt.shapes = {"x86-64-v3" = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 8 : i64, products = "f32", tile_rows = 6 : i64, tile_vectors = 2 : i64, weight = "panels"}}
+// V3-SAME: rt.shapes = {"x86-64-v3" = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 8 : i64, products = "f32", results = "from registers", tile_rows = 6 : i64, tile_vectors = 2 : i64, weight = "panels"}}
 // ARM-LABEL: rt.kernel @linear(
-// ARM-SAME: rt.shapes = {aarch64 = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 4 : i64, products = "f32", tile_rows = 6 : i64, tile_vectors = 4 : i64, weight = "panels"}}
+// ARM-SAME: rt.shapes = {aarch64 = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 4 : i64, products = "f32", results = "from registers", tile_rows = 6 : i64, tile_vectors = 4 : i64, weight = "panels"}}
 rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40xf32> {rt.layout = #rt.panels<32>})
     -> (tensor<?x70xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x40xf32>, tensor<70x40xf32>) -> tensor<?x70xf32>
@@ -19,11 +19,11 @@ rt.kernel @linear(%x: tensor<?x40xf32> {nn.sizes = ["s0", ""]}, %w: tensor<70x40
 
 // A weight that lies row by row is packed, a panel at a time.
 // V4-LABEL: rt.kernel @floats(
-// V4-SAME: rt.shapes = {"x86-64-v4" = {block_rows = 128 : i64, input = "in place", kernel = "linear", lanes = 16 : i64, products = "f32", tile_rows = 8 : i64, tile_vectors = 2 : i64, weight = "packed by tile"}}
+// V4-SAME: rt.shapes = {"x86-64-v4" = {block_rows = 128 : i64, input = "in place", kernel = "linear", lanes = 16 : i64, products = "f32", results = "from registers", tile_rows = 8 : i64, tile_vectors = 2 : i64, weight = "packed by tile"}}
 // V3-LABEL: rt.kernel @floats(
-// V3-SAME: rt.shapes = {"x86-64-v3" = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 8 : i64, products = "f32", tile_rows = 6 : i64, tile_vectors = 2 : i64, weight = "packed by tile"}}
+// V3-SAME: rt.shapes = {"x86-64-v3" = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 8 : i64, products = "f32", results = "from registers", tile_rows = 6 : i64, tile_vectors = 2 : i64, weight = "packed by tile"}}
 // ARM-LABEL: rt.kernel @floats(
-// ARM-SAME: rt.shapes = {aarch64 = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 4 : i64, products = "f32", tile_rows = 6 : i64, tile_vectors = 4 : i64, weight = "packed by tile"}}
+// ARM-SAME: rt.shapes = {aarch64 = {block_rows = 96 : i64, input = "in place", kernel = "linear", lanes = 4 : i64, products = "f32", results = "from registers", tile_rows = 6 : i64, tile_vectors = 4 : i64, weight = "packed by tile"}}
 rt.kernel @floats(%x: tensor<?x256xf32> {nn.sizes = ["rows", ""]}, %w: tensor<256x256xf32> {rt.layout = #rt.row_major})
     -> (tensor<?x256xf32> {nn.sizes = ["rows", ""]}) attributes {root = #nn.root<linear>, sizes = ["rows"]} {
   %0 = nn.linear %x, %w : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
