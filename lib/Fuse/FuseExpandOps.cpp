@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Interfaces/ReferenceBuilder.h"
+#include "intarsia/Analysis/ControlFlow.h"
 #include "lib/Fuse/Fuser.h"
 
 namespace intarsia::fuse {
@@ -21,19 +22,27 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](KernelRootOpInterface op) { ops.push_back(op); });
-    if (ops.empty())
-      return;
-    FailureOr<Devices> devices = devicesOf(getOperation());
-    if (failed(devices))
-      return signalPassFailure();
     IRRewriter rewriter(&getContext());
     while (!ops.empty()) { // loops may hold ops that have a kernel where the whole has none
       Operation *op = ops.pop_back_val();
-      const target::Device &device = devices->at(op->getAttr(rt::deviceAttr));
+      FailureOr<target::Device> device = target::deviceOf(op);
+      if (failed(device))
+        return signalPassFailure();
       auto written = dyn_cast<ReferenceOpInterface>(op);
-      if (written && !device.target->hasKernel(op))
+      if (written && !device->target->hasKernel(op))
         expand(written, rewriter, ops);
     }
+  }
+
+  /// Gives attributes to an op, and to those within if the host runs them. Ops of nn among them are added to `ops`.
+  static void annotate(Operation *op, DictionaryAttr attributes, SmallVectorImpl<Operation *> &ops) {
+    op->setDiscardableAttrs(attributes);
+    if (isa<KernelRootOpInterface>(op))
+      ops.push_back(op);
+    if (isControlFlow(op))
+      for (Region &region : op->getRegions())
+        for (Operation &inner : region.getOps())
+          annotate(&inner, attributes, ops);
   }
 
   /// Replaces an op by its loops, which have the attributes of the op. Ops of nn among them are added to `ops`.
@@ -46,11 +55,8 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
     for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
       if (value.getType() != result.getType())
         value = tensor::CastOp::create(builder, result.getType(), value);
-    for (Operation *made = op->getPrevNode(); made && made != before; made = made->getPrevNode()) {
-      made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-      if (isa<KernelRootOpInterface>(made))
-        ops.push_back(made);
-    }
+    for (Operation *made = op->getPrevNode(); made && made != before; made = made->getPrevNode())
+      annotate(made, op->getDiscardableAttrDictionary(), ops);
     rewriter.replaceOp(op, values);
   }
 };

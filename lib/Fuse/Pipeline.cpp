@@ -27,10 +27,12 @@ template <typename Options> static Options deciding(const FuseOptions &options) 
 
 void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &options) {
   pipeline.addPass(createFuseComputeAtLoad(deciding<FuseComputeAtLoadOptions>(options)));
+  OpPassManager &wholeFunctions = pipeline.nest<func::FuncOp>();
+  wholeFunctions.addPass(createCanonicalizerPass());
+  wholeFunctions.addPass(createFuseExpandOps()); // to loops of the host among others
   pipeline.addPass(createFuseOutlineRegions());
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(createCanonicalizerPass());
-  functions.addPass(createFuseExpandOps());
   functions.addPass(createFuseCanonicalize());
   functions.addPass(createFuseLayouts(deciding<FuseLayoutsOptions>(options)));
   functions.addPass(createFuseSplitReductions());

@@ -239,6 +239,18 @@ CASES = {
         {"x": normal(2, 6, 7, 5)},
         weights={"w": normal(9, 45)},
     ),
+    "recurrent": Case(
+        "recurrent",
+        {"x": "n x t x 36 x f32"},
+        """%w = nn.weight @weights["w"] : tensor<36x9xf32>
+  %y, %h, %c = nn.recurrent <lstm>, <forward>, %x, %w {gate_order = array<i64: 0, 3, 1, 2>}
+    : ($x, tensor<36x9xf32>) -> (tensor<?x?x9xf32>, tensor<1x?x9xf32>, tensor<1x?x9xf32>) SUSPECT""",
+        {"y": "tensor<?x?x9xf32>"},
+        r"gate_order = array<i64: 0, 3, 1, 2>",
+        "gate_order = array<i64: 0, 3, 2, 1>",
+        {"x": normal(2, 3, 36)},
+        weights={"w": normal(36, 9)},
+    ),
     "attention-scale": Case("attention", right=r"2\.5\d*e-01", wrong="2.6e-01", **ATTENTION),
     "attention-causal": Case("attention", right="causal, ", wrong="", **ATTENTION),
     "cached-attention-window": Case(body=CACHED_TEXT, right="window = 36", wrong="window = 37", **CACHED),

@@ -359,7 +359,8 @@ def test_stops_between_phases(tools, tmp_path):
         ),
         (
             """%v = tensor.extract %k[%i] : tensor<4xi64>
-               %is = arith.cmpi sgt, %v, %v : i64
+               %zero = arith.constant 0 : i64
+               %is = arith.cmpi sgt, %v, %zero : i64
                %next = arith.select %is, %now, %x : tensor<4x8xf32>""",
             "'tensor.extract' reads 'i64' at an index that is no constant; compute it in a tensor",
         ),

@@ -87,6 +87,26 @@ struct Windows {
   bool isTransposed = false; // true if a convolution spreads its windows
 };
 
+/// A recurrent layer as nn.recurrent has it, of which the input is [batch, sequence, features], or with `sequenceFirst`
+/// [sequence, batch, features]. Weights are one for each direction, or one of all directions after one another.
+struct RecurrentLayer {
+  nn::RecurrentKind kind;
+  nn::Direction direction = nn::Direction::Forward;
+  llvm::SmallVector<mlir::Value, 2> inputWeights;     // [gates * hidden, features]
+  llvm::SmallVector<mlir::Value, 2> inputBiases;      // [gates * hidden], or none
+  llvm::SmallVector<mlir::Value, 2> recurrentWeights; // [gates * hidden, hidden]
+  llvm::SmallVector<mlir::Value, 2> recurrentBiases;  // [gates * hidden], or none
+  llvm::SmallVector<mlir::Value, 2> peepholes;        // [3 * hidden], or none
+  llvm::SmallVector<int64_t, 4> gateOrder;            // empty: that of ONNX
+  /// Of all directions; empty: the usual ones.
+  llvm::SmallVector<nn::RecurrentActivation, 6> activations;
+  llvm::SmallVector<float, 6> alphas, betas;
+  std::optional<float> clip;
+  bool isCoupled = false, linearBeforeReset = false, sequenceFirst = false;
+  mlir::Value initialHidden, initialCell; // [directions, batch, hidden], or null
+  mlir::Value lengths;                    // [batch], or null
+};
+
 /// The vectors [channels] of a normalisation with statistics of the training data.
 struct BatchNorm {
   mlir::Value scale, bias, mean, variance;
@@ -188,6 +208,10 @@ public:
   /// Builds it for keys and values [keyLeading…, heads * head_dim] of another sequence.
   mlir::Value attention(mlir::Location at, mlir::Value query, mlir::Value key, mlir::Value value, mlir::Value mask,
                         const Shape &leading, const Shape &keyLeading, int64_t heads, int64_t headDim);
+
+  /// Builds a recurrent layer: the products of the whole input as one nn.linear, then nn.recurrent. Returns its
+  /// results.
+  llvm::SmallVector<mlir::Value> recurrent(mlir::Location at, mlir::Value input, const RecurrentLayer &layer);
 
   //===-- Images (Images.cpp) --------------------------------------------------------------------------------===//
 

@@ -333,7 +333,7 @@ bool CpuTarget::hasKernel(mlir::Operation *op) const {
   if (auto conv = mlir::dyn_cast<nn::ConvOp>(op))
     return !conv.getTransposed() || all_of(conv.getDilations().value_or(mlir::ArrayRef<int64_t>()),
                                            [](int64_t dilation) { return dilation == 1; });
-  return Target::hasKernel(op);
+  return mlir::isa<nn::RecurrentOp>(op) || Target::hasKernel(op);
 }
 
 bool CpuTarget::holdsNorm(const target::KernelCandidate &kernel, std::string &whyNot) const {

@@ -29,6 +29,7 @@ static ArrayRef<Root> roots() {
       {KernelRoot::Experts, makeExpertsKernel},
       {KernelRoot::Candidates, makeCandidatesKernel},
       {KernelRoot::Conv, makeConvKernel},
+      {KernelRoot::Recurrent, makeRecurrentKernel},
   };
   return table;
 }
@@ -61,9 +62,10 @@ Emitter emitterOf(rt::KernelOp kernel, const TileConfig &config) {
     root = op;
   });
   if (second) {
-    (void)refuse(
-        kernel, second,
-        "a kernel holds one matmul, convolution, attention, cache, routing, layer of experts or search for candidates");
+    (void)refuse(kernel, second,
+                 "a kernel holds one matmul, convolution, recurrent layer, attention, cache, routing, layer of experts "
+                 "or search for "
+                 "candidates");
     return nullptr;
   }
   const Root *found =

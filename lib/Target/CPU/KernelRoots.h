@@ -21,6 +21,7 @@ Emitter makeTokenLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const 
 Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeConvKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeByteConvKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeRecurrentKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeQuantizedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);

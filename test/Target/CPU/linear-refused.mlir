@@ -2,7 +2,7 @@
 
 rt.kernel @two(%x: tensor<?x32xf32> {nn.sizes = ["s0", ""]}, %w: tensor<32x32xf32>) -> (tensor<?x32xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %0 = nn.linear %x, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
-  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'two': a kernel holds one matmul, convolution, attention, cache, routing, layer of experts or search for candidates}}
+  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'two': a kernel holds one matmul, convolution, recurrent layer, attention, cache, routing, layer of experts or search for candidates}}
   %1 = nn.linear %0, %w : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
   rt.yield %1 : tensor<?x32xf32>
 }

@@ -44,6 +44,7 @@ roots:
   candidates: {like: rows}
   experts: {like: linear}
   conv: {like: linear}
+  recurrent: {like: linear}
 )";
 
 DeviceModel parsed() {

@@ -27,8 +27,8 @@ def Nn_RecurrentOp : Nn_TensorOp<"recurrent", "Recurrent", [AttrSizedOperandSegm
     | `gru` | z, r, h | `z = s(X_z + R_z h + b_z)`, `r = s(X_r + R_r h + b_r)`, `n = k(X_h + R_h (r * h) + b_h)`, or with `linear_before_reset` `n = k(X_h + r * (R_h h + b_h))`; `h' = (1 - z) * n + z * h` |
     | `rnn` | h | `h' = s(X_h + R_h h + b_h)` |
 
-    With `coupled` gates `f = 1 - i`, and `X_f` is not read. With a `clip` what an activation is applied to is clamped to
-    [-clip, clip] first. `gate_order` has for each gate in the order of the table the number of the block of rows that is
+    With `coupled` gates `f = 1 - i`, and `X_f` is not read. With a `clip` the sums that `s` and `k` are applied to
+    are clamped to [-clip, clip] first; `c'` is not, as in ONNX Runtime. `gate_order` has for each gate in the order of the table the number of the block of rows that is
     its own; without it blocks are in that order, which is that of ONNX. PyTorch has LSTM as i, f, c, o
     (`array<i64: 0, 3, 1, 2>`) and GRU as r, z, h (`array<i64: 1, 0, 2>`).
 

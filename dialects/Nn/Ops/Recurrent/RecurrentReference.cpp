@@ -13,7 +13,8 @@ using namespace intarsia::reference;
 
 namespace {
 /// A loop over steps. In step `s` a forward direction is at position `s`, a reverse one at `length - 1 - s`. States are
-/// [directions, batch, hidden], in the type of sums.
+/// [directions, batch, hidden], in the type of sums. Devices run the loop as one of the host, whose kernels take
+/// tensors only: the step is a tensor too, and the states of all steps are one that each step copies.
 class RecurrentLoops {
 public:
   RecurrentLoops(ReferenceBuilder &builder, RecurrentOp op)
@@ -35,16 +36,20 @@ private:
   /// Products of a state with the rows of the gates from `first` on: [directions, batch, gates, hidden].
   Value multiply(Value with, int64_t first, int64_t gates);
   /// Builds a tensor like a state. The body gets the elements of `inputs`, then those of `old`, which stay where a
-  /// sequence has ended.
+  /// sequence has ended. It may ask for gates.
   Value update(Inputs inputs, Value old, ReferenceBuilder::Body body);
   /// What the activation of a gate is applied to, without products of the state.
-  Value gateOf(ScalarBuilder &b, int64_t gate) { return b.add(inputOf(b, gate), biasOf(b, gate)); }
+  Value gateOf(ScalarBuilder &b, int64_t gate) {
+    Value input = inputOf(b, gate);
+    return bias ? b.add(input, biasOf(b, gate)) : input;
+  }
   Value inputOf(ScalarBuilder &b, int64_t gate);
   Value biasOf(ScalarBuilder &b, int64_t gate);
   Value peephole(ScalarBuilder &b, int64_t number, Value cell);
   Value activate(ScalarBuilder &b, int64_t number, Value x);
   Value activate(ScalarBuilder &b, RecurrentFunction function, Value x);
   Integer lengthOf(ScalarBuilder &b, Value sequenceNumber);
+  Integer mirrored(ScalarBuilder &b, Integer position, Integer length, Integer direction);
   AffineMap ofGate(int64_t gate);
   std::pair<Value, Value> lstm(Value h, Value c);
   Value gru(Value h);
@@ -57,7 +62,9 @@ private:
   int64_t hidden, directions;
   OpFoldResult batch, sequence;
   MixedSizes state;
-  Value step, gates, recurrent, bias, peepholes;
+  Value gates, recurrent, bias, peepholes;
+  Value step; ///< a tensor
+  Value here; ///< the same as an index, in the body of `update`
 };
 } // namespace
 
@@ -110,9 +117,11 @@ Value RecurrentLoops::multiply(Value with, int64_t first, int64_t gates) {
 
 Value RecurrentLoops::update(Inputs inputs, Value old, ReferenceBuilder::Body body) {
   inputs.push_back({old, builder.identity(3)});
+  inputs.push_back({step, AffineMap::get(3, 0, builder.getContext())});
   return builder.parallel(state, builder.sumType, inputs, [&](ScalarBuilder &b, ValueRange v) {
+    here = b.toIndex(v[inputs.size() - 1]);
     Value updated = body(b, v);
-    return b.select(Integer(b, step) < lengthOf(b, b.indexOf(1)), updated, v[inputs.size() - 1]);
+    return b.select(Integer(b, here) < lengthOf(b, b.indexOf(1)), updated, v[inputs.size() - 2]);
   });
 }
 
@@ -125,16 +134,19 @@ Integer RecurrentLoops::lengthOf(ScalarBuilder &b, Value sequenceNumber) {
   return smaller({b, positive}, whole);
 }
 
+/// Returns the position of a step, or the step of a position. Behind the end of a sequence it is some position whose
+/// value is not used.
+Integer RecurrentLoops::mirrored(ScalarBuilder &b, Integer position, Integer length, Integer direction) {
+  if (!op.isReverse(0) && directions == 1)
+    return position;
+  Integer back = choose(position < length, length - 1 - position, 0);
+  return op.isReverse(0) ? back : choose(direction == 0, position, back);
+}
+
 /// Loops are those of a state.
 Value RecurrentLoops::inputOf(ScalarBuilder &b, int64_t gate) {
-  Integer sequenceNumber = b.indexOf(1), direction = b.indexOf(0), here(b, step);
-  Integer length = lengthOf(b, sequenceNumber);
-  // Behind the end of a sequence some position is read, whose value is not used.
-  Integer back = choose(here < length, length - 1 - here, 0);
-  Integer position = !op.isReverse(0) && directions == 1 ? here
-                     : op.isReverse(0)                   ? back
-                                                         : choose(direction == 0, here, back);
-  SmallVector<Value> at{sequenceNumber, position};
+  Integer sequenceNumber = b.indexOf(1), direction = b.indexOf(0);
+  SmallVector<Value> at{sequenceNumber, mirrored(b, {b, here}, lengthOf(b, sequenceNumber), direction)};
   if (op.getSequenceFirst())
     std::swap(at[0], at[1]);
   at.append({direction, b.index(op.getBlockOf(gate)), b.indexOf(2)});
@@ -142,8 +154,6 @@ Value RecurrentLoops::inputOf(ScalarBuilder &b, int64_t gate) {
 }
 
 Value RecurrentLoops::biasOf(ScalarBuilder &b, int64_t gate) {
-  if (!bias)
-    return constant(b, 0);
   SmallVector<Value> at{b.indexOf(0), b.index(op.getBlockOf(gate)), b.indexOf(2)};
   return b.exact(tensor::ExtractOp::create(b, bias, at));
 }
@@ -154,7 +164,7 @@ Value RecurrentLoops::peephole(ScalarBuilder &b, int64_t number, Value cell) {
 }
 
 Value RecurrentLoops::activate(ScalarBuilder &b, int64_t number, Value x) {
-  if (std::optional<APFloat> clip = op.getClip())
+  if (std::optional<APFloat> clip = op.getClip(); clip && number != 2)
     x = b.max(b.min(x, constant(b, clip->convertToFloat())), constant(b, -clip->convertToFloat()));
   RecurrentFunction first = op.getFunction(0, number);
   Value result = activate(b, first, x);
@@ -245,7 +255,8 @@ Value RecurrentLoops::gru(Value h) {
   }
   return update({{products, ofGate(Z)}, {products, ofGate(R)}, {ofHidden, mapOfHidden}}, h,
                 [&](ScalarBuilder &b, ValueRange v) {
-                  Value z = activate(b, 0, b.add(gateOf(b, Z), v[0])), product = b.add(v[2], biasOf(b, H));
+                  Value z = activate(b, 0, b.add(gateOf(b, Z), v[0]));
+                  Value product = bias ? b.add(v[2], biasOf(b, H)) : v[2];
                   if (resetsProducts)
                     product = b.mul(activate(b, 0, b.add(gateOf(b, R), v[1])), product);
                   Value n = activate(b, 1, b.add(inputOf(b, H), product));
@@ -266,11 +277,7 @@ Value RecurrentLoops::inOrder(Value steps) {
   Value result = builder.parallel(sizes, element, {}, [&](ScalarBuilder &b, ValueRange) {
     Integer sequenceNumber = b.indexOf(op.getBatchDimension()), position = b.indexOf(op.getSequenceDimension());
     Integer direction = b.indexOf(2), length = lengthOf(b, sequenceNumber);
-    Integer back = choose(position < length, length - 1 - position, 0);
-    Integer made = !op.isReverse(0) && directions == 1 ? position
-                   : op.isReverse(0)                   ? back
-                                                       : choose(direction == 0, position, back);
-    SmallVector<Value> at{made, direction, sequenceNumber, b.indexOf(3)};
+    SmallVector<Value> at{mirrored(b, position, length, direction), direction, sequenceNumber, b.indexOf(3)};
     Value value = tensor::ExtractOp::create(b, steps, at);
     return b.narrow(b.select(position < length, value, constant(b, 0)), element);
   });
@@ -285,7 +292,9 @@ SmallVector<Value> RecurrentLoops::build() {
   peepholes = op.getPeepholes() ? split(op.getPeepholes(), 0, {directions, 3, hidden}) : Value();
   bool isLstm = op.getKind() == RecurrentKind::Lstm;
 
-  SmallVector<Value> carried{builder.empty({sequence, state[0], batch, state[2]}, builder.sumType),
+  MixedSizes ofSteps{sequence, state[0], batch, state[2]};
+  SmallVector<Value> carried{builder.filled({}, builder.getI64IntegerAttr(0)),
+                             builder.filled(ofSteps, builder.getFloatAttr(builder.sumType, 0)),
                              initialState(op.getInitialHidden())};
   if (isLstm)
     carried.push_back(initialState(op.getInitialCell()));
@@ -295,24 +304,29 @@ SmallVector<Value> RecurrentLoops::build() {
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
-    step = loop.getInductionVar();
     ValueRange before = loop.getRegionIterArgs();
-    SmallVector<Value> after;
+    step = before[0];
+    SmallVector<Value> computed;
     if (isLstm) {
-      auto [h, c] = lstm(before[1], before[2]);
-      after = {h, c};
+      auto [h, c] = lstm(before[2], before[3]);
+      computed = {h, c};
     } else {
-      after = {op.getKind() == RecurrentKind::Gru ? gru(before[1]) : rnn(before[1])};
+      computed = {op.getKind() == RecurrentKind::Gru ? gru(before[2]) : rnn(before[2])};
     }
-    MixedSizes offsets(4, builder.getIndexAttr(0)), strides(4, builder.getIndexAttr(1));
-    offsets[0] = step;
-    MixedSizes part{builder.getIndexAttr(1), state[0], batch, state[2]};
-    Value steps = tensor::InsertSliceOp::create(builder, after[0], before[0], offsets, part, strides);
-    after.insert(after.begin(), steps);
+    // What is carried is written in the place of what was, after all have read that.
+    AffineMap ofStep = AffineMap::get(4, 0, builder.getContext());
+    Value steps = builder.fold(
+        before[1], 0, {{computed[0], builder.map(4, {1, 2, 3})}, {step, ofStep}},
+        [](ScalarBuilder &b, ValueRange v) { return b.select(b.indexOf(0) == b.toIndex(v[1]), v[0], v[2]); });
+    SmallVector<Value> after{Value(), steps};
+    for (auto [value, old] : llvm::zip_equal(computed, before.drop_front(2)))
+      after.push_back(builder.fold(old, 0, {{value, builder.identity(3)}},
+                                   [](ScalarBuilder &b, ValueRange v) -> Value { return v[0]; }));
+    after[0] = builder.fold(step, 0, {}, [](ScalarBuilder &b, ValueRange v) -> Value { return Integer(b, v[0]) + 1; });
     scf::YieldOp::create(builder, after);
   }
-  SmallVector<Value> results{inOrder(loop.getResult(0))};
-  for (Value last : loop.getResults().drop_front())
+  SmallVector<Value> results{inOrder(loop.getResult(1))};
+  for (Value last : loop.getResults().drop_front(2))
     results.push_back(buildNarrow(builder, last, elementOf(op.getGates())));
   return results;
 }

@@ -127,6 +127,35 @@ TEST_F(ModuleBuilderTest, ProductsThatOverflowAreReported) {
   EXPECT_EQ(errors.message(), "the size 4611686018427387904 * 4 is no number of 64 bits");
 }
 
+TEST_F(ModuleBuilderTest, RecurrentLayersAreALinearAndTheSteps) {
+  builder->beginFunction("main", {{"x", f32(), {"batch", "time", 5}, {}, {}}});
+  Location at = builder->nodeLocation("encoder");
+  RecurrentLayer layer{nn::RecurrentKind::Lstm, nn::Direction::Bidirectional};
+  for (const std::string direction : {"", "_reverse"}) {
+    auto weight = [&](const std::string &name, std::vector<int64_t> shape) {
+      archive.add(name + direction, "F32", std::move(shape));
+      return builder->weight(at, archive, name + direction);
+    };
+    layer.inputWeights.push_back(weight("weight_ih", {12, 5}));
+    layer.recurrentWeights.push_back(weight("weight_hh", {12, 3}));
+    layer.inputBiases.push_back(weight("bias_ih", {12}));
+  }
+  layer.gateOrder = {0, 3, 1, 2};
+  layer.clip = 2;
+  llvm::SmallVector<Value> results = builder->recurrent(at, builder->input("x"), layer);
+  ASSERT_EQ(results.size(), 3u);
+  builder->output(results[0], "y", {"batch", "time", 6});
+  builder->endFunction({}, DictionaryAttr::get(&context));
+  EXPECT_FALSE(errors.any());
+  EXPECT_TRUE(succeeded(verify(*module)));
+  auto recurrent = results[0].getDefiningOp<nn::RecurrentOp>();
+  auto linear = recurrent.getGates().getDefiningOp<nn::LinearOp>();
+  EXPECT_TRUE(nn::isPrepacked(recurrent.getRecurrent(), nullptr));
+  EXPECT_EQ(cast<RankedTensorType>(linear.getType()).getDimSize(2), 24);
+  EXPECT_FALSE(recurrent.getBias());
+  EXPECT_THAT(text(), HasSubstr("{clip = 2.000000e+00 : f32, gate_order = array<i64: 0, 3, 1, 2>}"));
+}
+
 TEST_F(ModuleBuilderTest, NormsOfImagesAreReductionsOverPositions) {
   context.loadDialect<math::MathDialect>();
   Shape shape = {"n", "height", 5, 6};
