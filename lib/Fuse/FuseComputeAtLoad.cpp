@@ -244,20 +244,42 @@ struct FuseComputeAtLoad : fuse::impl::FuseComputeAtLoadBase<FuseComputeAtLoad> 
     return false;
   }
 
+  /// Returns an op that reads a value as it is stored, as attention reads its mask; null if the kernels that go on with
+  /// the value compute it themselves, as those of rows do.
+  static Operation *storedUser(Value value, const ConstantOps &constants) {
+    for (Operation *user : value.getUsers())
+      if (!isa<tensor::DimOp>(user) && !isIn(user, constants))
+        if (std::optional<KernelRoot> root = kernelRootOf(user);
+            root && *root != KernelRoot::Rows && *root != KernelRoot::Generic)
+          return user;
+    return nullptr;
+  }
+
   /// True if reading a value is cheaper than computing it again, also where that joins another kernel.
   static bool isWorthIt(Value value, const ConstantOps &constants, const WorkModel &model, const DeviceModel &device,
                         Decisions &decisions, std::string &why) {
     SmallVector<Operation *> slice = constants.sliceOf(value, /*withCompileTime=*/false);
-    KernelWork computing = model.work(KernelRoot::Generic, slice);
-    computing.activationBytes = 0; // in a kernel that goes on with the value
-    KernelWork reading;
-    reading.weightBytes = model.bytes(value);
-    double computingUs = device.microseconds(computing) - device.launchUs;
-    double readingUs = device.microseconds(reading) - device.launchUs;
-    if (reading.weightBytes > computing.weightBytes + mostAddedBytes)
+    KernelWork computing = model.work(KernelRoot::Generic, slice), reading;
+    double bytes = model.bytes(value), computingUs, readingUs;
+    if (Operation *user = storedUser(value, constants)) {
+      // A kernel of its own writes the value. The one that reads it does so beside its arithmetic.
+      computing.activationBytes = bytes;
+      computingUs = device.microseconds(computing);
+      const KernelWork without = model.work(*kernelRootOf(user), {user});
+      reading = without;
+      reading.weightBytes += bytes;
+      reading.activationBytes = std::max(0.0, reading.activationBytes - bytes);
+      readingUs = device.microseconds(reading) - device.microseconds(without);
+    } else {
+      computing.activationBytes = 0; // in a kernel that goes on with the value
+      computingUs = device.microseconds(computing) - device.launchUs;
+      reading.weightBytes = bytes;
+      readingUs = device.microseconds(reading) - device.launchUs;
+    }
+    if (bytes > computing.weightBytes + mostAddedBytes)
       return false;
     return decisions.joins({value.getDefiningOp(), KernelRoot::Generic, "constants_at_load", readingUs, computingUs,
-                            llvm::formatv("{0:f1} KB are kept", reading.weightBytes / 1e3).str()},
+                            llvm::formatv("{0:f1} KB are kept", bytes / 1e3).str()},
                            why);
   }
 };

@@ -44,6 +44,19 @@ func.func @stays(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>
   return %y, %z : tensor<64x64xf32>, tensor<64x64xf32>
 }
 
+// A mask is read as it is stored: no kernel of attention computes it.
+// CHECK-LABEL: func.func @mask(
+// CHECK-SAME: tensor<1x2x64x64xf32> {nn.global = "constants_at_load.1"
+// CHECK: nn.attention
+func.func @mask(%x: tensor<64x64x2x8xf32>) -> tensor<64x64x2x8xf32> {
+  %row = nn.weight @weights["mask"] : tensor<2x64xf32>
+  %e = tensor.empty() : tensor<1x2x64x64xf32>
+  %m = linalg.broadcast ins(%row : tensor<2x64xf32>) outs(%e : tensor<1x2x64x64xf32>) dimensions = [0, 2]
+  %y = nn.attention %x, %x, %x mask %m {scale = 1.0 : f32} : (tensor<64x64x2x8xf32>, tensor<64x64x2x8xf32>,
+      tensor<64x64x2x8xf32>, tensor<1x2x64x64xf32>) -> tensor<64x64x2x8xf32>
+  return %y : tensor<64x64x2x8xf32>
+}
+
 // Tensors without elements, and what others are written to, are no work.
 // CHECK-LABEL: func.func @nothing(
 // CHECK-NOT: nn.global
@@ -56,8 +69,8 @@ func.func @nothing(%x: tensor<6x0xf32>, %y: tensor<4x6xf32>) -> (tensor<0x6xf32>
   return %r, %s : tensor<0x6xf32>, tensor<6x4xf32>
 }
 
-// CHECK-LABEL: func.func @constants_at_load() -> (tensor<64x64xf32> {nn.global = "constants_at_load.0"})
+// CHECK-LABEL: func.func @constants_at_load() -> (tensor<64x64xf32> {nn.global = "constants_at_load.0"}, tensor<1x2x64x64xf32> {nn.global = "constants_at_load.1"})
 // CHECK-SAME: nn.runs_at_load
 // CHECK-NEXT: %[[W:.*]] = nn.weight @weights["positions"]
 // CHECK-NEXT: %[[S:.*]] = math.sin %[[W]]
-// CHECK-NEXT: return %[[S]] : tensor<64x64xf32>
+// CHECK: return %[[S]], %{{.*}} : tensor<64x64xf32>, tensor<1x2x64x64xf32>
