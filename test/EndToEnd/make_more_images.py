@@ -24,14 +24,14 @@ from safetensors.numpy import save_file
 from seeded_weights import matrices
 
 
-def write_timm(name: str, architecture: str, seed: int, size: tuple[int, int]) -> None:
-    """Writes a model of timm without its matrices, which a seed gives."""
+def write_timm(name: str, architecture: str, seed: int, size: tuple[int, int], prefix: str = "") -> None:
+    """Writes a model of timm without its matrices, which a seed gives. Transformers saves weights with a prefix."""
     config = transformers.TimmWrapperConfig.from_dict(
         {"architecture": architecture, "num_classes": 5, "label_names": ["cat", "dog", "owl", "fox", "bee"]}
     )
     model = transformers.TimmWrapperForImageClassification(config)
     generator = torch.Generator().manual_seed(seed)
-    weights = dict(model.timm_model.named_parameters())
+    weights = {prefix + key: value for key, value in model.timm_model.named_parameters()}
     shapes = {key: list(value.shape) for key, value in weights.items() if value.ndim > 1}
     with torch.no_grad():
         for key, value in matrices(shapes).items():
@@ -48,7 +48,7 @@ def write_timm(name: str, architecture: str, seed: int, size: tuple[int, int]) -
     kept = ("architecture", "architectures", "label_names", "model_type", "num_classes")
     (folder / "config.json").write_text(json.dumps({key: settings[key] for key in kept}, indent=2) + "\n")
     (folder / "shapes.json").write_text(json.dumps(shapes) + "\n")
-    vectors = {key: value.numpy() for key, value in model.timm_model.state_dict().items() if value.ndim == 1}
+    vectors = {prefix + key: value.numpy() for key, value in model.timm_model.state_dict().items() if value.ndim == 1}
     save_file(vectors, folder / "vectors.safetensors")
     pixels = torch.randn((2, 3, *size), generator=generator)
     with torch.no_grad():
@@ -122,7 +122,7 @@ def write_unet(name: str, seed: int, **settings: object) -> None:
 
 def main() -> None:
     write_timm("mobilenet-v3-small", "mobilenetv3_small_050", 1, (40, 33))
-    write_timm("mobilenet-v3-large", "mobilenetv3_large_075", 2, (32, 32))
+    write_timm("mobilenet-v3-large", "mobilenetv3_large_075", 2, (32, 32), "timm_model.")
 
     small = {"block_out_channels": [8, 12], "norm_num_groups": 4, "layers_per_block": 1, "latent_channels": 3}
     kinds = {"down_block_types": ["DownEncoderBlock2D"] * 2, "up_block_types": ["UpDecoderBlock2D"] * 2}

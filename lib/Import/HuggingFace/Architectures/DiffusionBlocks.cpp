@@ -74,14 +74,42 @@ Value DiffusionBlocks::attention(GraphBuilder &graph, Value input, const llvm::T
 }
 
 Value DiffusionBlocks::upsample(GraphBuilder &graph, Value images, Extent size) const {
-  constexpr llvm::StringLiteral module = "upsamplers.0";
-  Location at = graph.location(module);
+  GraphBuilder::Scope scope(graph, "upsamplers.0.conv");
+  Location at = graph.location("");
   Size batch = graph.sizeOf(at, images, 0), height = graph.sizeOf(at, images, 1), width = graph.sizeOf(at, images, 2);
-  Value repeated = graph.elementwise(module, graph.getActivationType(), {batch, height, 2, width, 2, size.size},
-                                     {{images, {0, 1, 3, 5}}},
-                                     [](OpBuilder &, Location, ValueRange values) -> Value { return values[0]; });
-  repeated = graph.collapseShape(repeated, module, {{0}, {1, 2}, {3, 4}, {5}});
-  return convolution(graph, repeated, (module + ".conv").str(), size, size);
+  Value weight = graph.weight("weight", {size, size, 3, 3}), bias = graph.weight("bias", {size});
+  // Of three repeated rows two are equal: an even row sees one row of the images before it by the first weight, and one
+  // by the sum of the others; an odd row one by the sum of the first two, and one behind it. So are columns, and what
+  // is 3 x 3 products of repeated images is 2 x 2 of the images themselves, with four matrices.
+  auto at3 = [&](int64_t row, int64_t column) {
+    return graph.part(at, weight, {0, 0, row, column}, {size.size, size.size, 1, 1}, {size.size, size.size});
+  };
+  auto taps = [](int64_t phase, int64_t tap) -> llvm::SmallVector<int64_t, 2> {
+    if (phase == 0)
+      return tap == 0 ? llvm::SmallVector<int64_t, 2>{0} : llvm::SmallVector<int64_t, 2>{1, 2};
+    return tap == 0 ? llvm::SmallVector<int64_t, 2>{0, 1} : llvm::SmallVector<int64_t, 2>{2};
+  };
+  llvm::SmallVector<Value> rows;
+  for (int64_t y : {0, 1}) {
+    llvm::SmallVector<Value> columns;
+    for (int64_t x : {0, 1}) {
+      llvm::SmallVector<Value> parts;
+      for (int64_t i : {0, 1})
+        for (int64_t j : {0, 1}) {
+          Value sum;
+          for (int64_t row : taps(y, i))
+            for (int64_t column : taps(x, j))
+              sum = sum ? graph.add(sum, at3(row, column), "") : at3(row, column);
+          parts.push_back(sum);
+        }
+      Windows windows{{2, 2}, {1, 1}, {1, 1}, {1 - y, 1 - x}, {y, x}};
+      Value image = graph.ModuleBuilder::conv(at, images, graph.concat(parts, "", 1), bias, windows);
+      columns.push_back(
+          graph.expandShape(image, "", {batch, height, 1, width, 1, size.size}, {{0}, {1, 2}, {3, 4}, {5}}));
+    }
+    rows.push_back(graph.concat(columns, "", 4));
+  }
+  return graph.collapseShape(graph.concat(rows, "", 2), "", {{0}, {1, 2}, {3, 4}, {5}});
 }
 
 Value DiffusionBlocks::downsample(GraphBuilder &graph, Value images, Extent size, int64_t pad) const {

@@ -42,7 +42,7 @@ public:
   /// Builds attention of all positions to each other with one head, after a norm and added to its input.
   mlir::Value attention(GraphBuilder &graph, mlir::Value input, const llvm::Twine &module, Extent size,
                         double epsilon) const;
-  /// Builds a convolution of images of twice the height and width, whose positions are repeated.
+  /// Builds a convolution of images of twice the height and width, whose positions are repeated; with 4 of 9 products.
   mlir::Value upsample(GraphBuilder &graph, mlir::Value images, Extent size) const;
   /// Builds a convolution that halves height and width. With `pad` 0 there is one row and column of zeros behind.
   mlir::Value downsample(GraphBuilder &graph, mlir::Value images, Extent size, int64_t pad) const;

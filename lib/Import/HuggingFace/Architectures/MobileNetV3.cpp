@@ -155,6 +155,13 @@ private:
     return graph.activation(pooled, "act2", kHardSwish);
   }
 
+  /// The classifier is a part of timm's model, whose weights have a prefix where transformers saved them.
+  void headOutputs(GraphBuilder &graph, Value images, Head, llvm::StringRef base) override {
+    GraphBuilder::Scope scope(graph, base);
+    Extent labels(readLabels(config).size(), "num_classes");
+    graph.output(graph.linear(pool(graph, images), "classifier", labels, features()), "logits", {"batch", labels.size});
+  }
+
   const Variant *variant = &kVariants[0];
 };
 
