@@ -81,7 +81,7 @@ def make_autoencoder() -> torch.nn.Module:
 
 
 def make_unet() -> torch.nn.Module:
-    """Returns the U-Net of Stable Diffusion 1, for latents of 32 x 32 and with half of its channels: a minute less."""
+    """Returns the U-Net of Stable Diffusion 1 with half of its channels, for latents of 32 x 32: 1 GB less of weights."""
     import diffusers
 
     channels = [160, 320, 640, 640]
@@ -98,7 +98,7 @@ MODELS = {
     ),
     "convnext-tiny": classifier("ConvNext"),
     "swin-tiny": classifier("Swin"),
-    "vae-decoder": Network(make_autoencoder, {"z": (4, 32, 32)}, lambda model, z: model.decode(z).sample, "decode"),
+    "vae-decoder": Network(make_autoencoder, {"z": (4, 16, 16)}, lambda model, z: model.decode(z).sample, "decode"),
     "unet": Network(
         make_unet,
         {"sample": (4, 32, 32), "timestep": (), "encoder_hidden_states": (77, 768)},
@@ -189,7 +189,7 @@ def sides_of(
         compiled = torch.compile(copy.deepcopy(output).to(memory_format=torch.channels_last), dynamic=False)
         result["inductor"] = lambda: compiled(*last)
     if "onnxruntime" in names:
-        result["onnxruntime"] = onnxruntime_call(output, tensors, list(inputs.values()), threads)
+        result["onnxruntime"] = onnxruntime_call(copy.deepcopy(output), tensors, list(inputs.values()), threads)
     if "openvino" in names:
         import openvino
 
@@ -206,7 +206,7 @@ def sides_of(
 def onnxruntime_call(
     output: torch.nn.Module, tensors: tuple[torch.Tensor, ...], values: list[np.ndarray], threads: int
 ) -> Callable[[], object]:
-    """Returns a call of ONNX Runtime."""
+    """Returns a call of ONNX Runtime. Tracing changes the modules of some models."""
     import onnxruntime
     import torch
 
