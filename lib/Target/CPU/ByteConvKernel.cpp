@@ -151,13 +151,19 @@ void ByteConvKernel::launch() {
   Value positions = add(mul(paddedRows, paddedSize(WindowEmitter::Column)), room);
   // Panels pass by as many rows of the result as a tile may have; if the whole image is not enough, several do.
   Value rowProducts = max(mul(columns, constant(kRows * panels.steps() * BlockPanels::stepDepth)), constant(1));
-  Value most = max(div(constant(kTileProducts), rowProducts), constant(1));
+  // A weight that stays in the second-level cache passes by as a whole, so that a tile writes whole rows of channels.
+  bool isSmall = panelCount() * panels.panelBytes() <= config.blockBytes / 2;
+  Value most = max(div(constant(kTileProducts), mul(rowProducts, constant(isSmall ? panelCount() : 1))), constant(1));
+  if (isSmall)
+    most = max(min(most, div(mul(rows, planes), mul(function.threads, constant(4)))), constant(1));
   Value blocks = max(ceilDiv(rows, most), constant(1));
   Value blockRows = max(ceilDiv(rows, blocks), constant(1));
   Value perTile = max(div(constant(kTileProducts), mul(rowProducts, blockRows)), constant(1));
   Value evenly =
       max(ceilDiv(mul(constant(panelCount()), mul(planes, blocks)), mul(function.threads, constant(2))), constant(1));
   perTile = min(min(perTile, evenly), constant(panelCount()));
+  if (isSmall)
+    perTile = constant(panelCount());
   function.setSlot(ITX_PLAN_SHARED_BYTES, mul(positions, constant(layout.bytes())));
   function.setSlot(ITX_PLAN_TILES, paddedRows);
   function.setSlot(ITX_PLAN_FINISH_TILES, mul(mul(planes, blocks), ceilDiv(constant(panelCount()), perTile)));

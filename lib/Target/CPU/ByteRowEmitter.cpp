@@ -68,6 +68,24 @@ LogicalResult ByteRowEmitter::quantizeRow(const ByteRowLayout &layout, const Row
                  [&](Value group) { return quantizeGroup(layout, quantized, buffer, group); });
 }
 
+/// Copies steps [begin, end) of a row in vectors of bytes; returns vectors of their sum.
+Value ByteRowEmitter::copyWholeVectors(const ByteRowLayout &layout, Value from, Value begin, Value end, Value record) {
+  int64_t width = 4 * config.lanes;
+  Type i8 = b.getI8Type();
+  auto integers = VectorType::get({config.lanes}, b.getI32Type());
+  Value zeros = make<arith::ConstantOp>(b.getZeroAttr(integers));
+  Value ones = splat(make<arith::ConstantOp>(b.getI8IntegerAttr(1)), width);
+  Value to = valuesOf(layout, record, constant(0));
+  return forLoop(mul(begin, constant(kStep)), mul(end, constant(kStep)), constant(width), zeros,
+                 [&](Value at, ValueRange running) {
+                   Value bytes = memory.load(from, at, i8, width);
+                   memory.store(bytes, to, at, i8, width);
+                   Value words = make<vector::BitCastOp>(integers, bytes);
+                   return SmallVector<Value>{
+                       quantizedWeights.addByteProducts(running[0], ones, words, /*elementsAre8Bits=*/false)};
+                 })[0];
+}
+
 /// Copies a row of quantized values and their scales.
 void ByteRowEmitter::copyRow(const ByteRowLayout &layout, Value flat, Value record) {
   std::optional<Storage> values = tensors.view(activations.getQuantized()),
@@ -80,7 +98,9 @@ void ByteRowEmitter::copyRow(const ByteRowLayout &layout, Value flat, Value reco
   forLoop(constant(0), constant(layout.groups()), constant(1), [&](Value group) {
     Value begin = mul(group, constant(layout.groupSteps)),
           end = min(add(begin, constant(layout.groupSteps)), constant(layout.panels.steps()));
-    SmallVector<Value> total = forLoop(begin, end, constant(1), zeros, [&](Value step, ValueRange running) {
+    // Groups are whole vectors where their features are.
+    bool isWhole = layout.panels.depth % (4 * lanes) == 0 && (layout.groupSteps * kStep) % (4 * lanes) == 0;
+    auto copyByLanes = [&](Value step, ValueRange running) {
       Value sum = running[0];
       for (int64_t v = 0; v < kStep; v += lanes) {
         Value bytes = memory.load(from, add(mul(step, constant(kStep)), constant(v)), i8, lanes);
@@ -91,9 +111,11 @@ void ByteRowEmitter::copyRow(const ByteRowLayout &layout, Value flat, Value reco
                      constant(v), type, lanes);
       }
       return SmallVector<Value>{sum};
-    });
+    };
+    Value total = isWhole && !layout.widens() ? copyWholeVectors(layout, from, begin, end, record)
+                                              : forLoop(begin, end, constant(1), zeros, copyByLanes)[0];
     Value scale = memory.load(scales->pointer, add(mul(flat, constant(layout.groups())), group), f32, 1);
-    storeHead(layout, headOf(record, group), total[0], make<arith::MulFOp>(scale, factor));
+    storeHead(layout, headOf(record, group), total, make<arith::MulFOp>(scale, factor));
   });
 }
 

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_BYTEROWEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_BYTEROWEMITTER_H
 
+#include "lib/Target/CPU/QuantizedWeightEmitter.h"
 #include "lib/Target/CPU/RecordEmitter.h"
 
 namespace intarsia::cpu {
@@ -45,7 +46,7 @@ class ByteRowEmitter : public LoopEmitter {
 public:
   ByteRowEmitter(FunctionEmitter &function, TensorEmitter &tensors, mlir::Value input)
       : LoopEmitter(function), config(function.config), function(function), memory(function), tensors(tensors),
-        rowEmitter(function, tensors), quantizer(function, tensors),
+        rowEmitter(function, tensors), quantizer(function, tensors), quantizedWeights(function),
         activations(input.getDefiningOp<nn::DequantizeOp>()) {}
 
   /// Returns the nn.quantize of the kernel that the input comes from; null if another kernel has quantized it.
@@ -67,6 +68,8 @@ public:
 
 private:
   mlir::LogicalResult quantizeRow(const ByteRowLayout &layout, const RowScope &row, mlir::Value record);
+  mlir::Value copyWholeVectors(const ByteRowLayout &layout, mlir::Value from, mlir::Value begin, mlir::Value end,
+                               mlir::Value record);
   void copyRow(const ByteRowLayout &layout, mlir::Value flat, mlir::Value record);
   mlir::LogicalResult quantizeGroup(const ByteRowLayout &layout, const QuantizedRow &row, mlir::Value buffer,
                                     mlir::Value group);
@@ -83,6 +86,7 @@ private:
   TensorEmitter &tensors;
   RowEmitter rowEmitter;
   RecordEmitter quantizer;
+  QuantizedWeightEmitter quantizedWeights;
   nn::DequantizeOp activations;
 };
 

@@ -82,10 +82,12 @@ rt.kernel @passed(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<512x
   rt.yield %1, %2 : tensor<?x512xi8>, tensor<?x2xf32>
 }
 
-// Rows that are quantized already are copied: no maximum is looked for.
+// Rows that are quantized already are copied in vectors of bytes, which products by 1 add up: no maximum is looked for.
 // CHECK-LABEL: func.func @read_run
 // CHECK-NOT:     vector.reduction <maxsi>
-// CHECK:         arith.extsi {{.*}} : vector<16xi8> to vector<16xi32>
+// CHECK:         %[[BYTES:.*]] = llvm.load {{.*}} : !llvm.ptr -> vector<64xi8>
+// CHECK:         llvm.store %[[BYTES]]
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
 // CHECK:         vector.reduction <add>
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
 // CHECK-LABEL: func.func @read_plan
