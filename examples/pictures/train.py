@@ -66,6 +66,7 @@ def train(name: str, steps: int) -> None:
 
 
 def main() -> None:
+    """Train the models that are named, or both."""
     for name, steps in (("classifier", 1000), ("segmenter", 2000)):
         if not sys.argv[1:] or name in sys.argv[1:]:
             train(name, steps)
