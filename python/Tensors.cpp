@@ -24,6 +24,9 @@ static nb::dlpack::dtype toDlpack(itx_dtype dtype) {
   case ITX_BF16:
     return make(Code::Bfloat);
   case ITX_U8:
+  case ITX_U16:
+  case ITX_U32:
+  case ITX_U64:
     return make(Code::UInt);
   case ITX_BOOL:
     return make(Code::Bool);

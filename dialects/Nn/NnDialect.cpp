@@ -191,6 +191,14 @@ static LogicalResult verifyGlobal(Operation *op, const Twine &where, Type type, 
   return success();
 }
 
+static LogicalResult verifyUnsigned(Operation *op, const Twine &where, Type type, NamedAttribute attribute) {
+  Type element = getElementTypeOrSelf(type);
+  if (!isa<UnitAttr>(attribute.getValue()) || !element.isSignlessInteger() || element.isInteger(1))
+    return op->emitOpError() << "nn.unsigned of " << where << " is " << attribute.getValue() << " on " << type
+                             << ", must be a unit attribute on integers";
+  return success();
+}
+
 LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex, unsigned argIndex,
                                                   NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
@@ -231,6 +239,8 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
                                << ", must be a unit attribute on a tensor";
     return success();
   }
+  if (name == "nn.unsigned")
+    return verifyUnsigned(op, where, type, attribute);
   if (name == "nn.size_from") {
     auto result = dyn_cast<IntegerAttr>(attribute.getValue());
     if (!result || result.getInt() < 0 || !shaped || shaped.getRank() != 1 || !op->hasAttr("nn.continues"))
@@ -245,7 +255,7 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
   return op->emitOpError()
          << "argument attribute " << name << " of " << where
          << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.below, nn.state, nn.global, "
-            "nn.size_from";
+            "nn.unsigned, nn.size_from";
 }
 
 LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned regionIndex, unsigned resultIndex,
@@ -270,8 +280,10 @@ LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned reg
   }
   if (name == "nn.global")
     return verifyGlobal(op, where, function.getResultTypes()[resultIndex], attribute);
+  if (name == "nn.unsigned")
+    return verifyUnsigned(op, where, function.getResultTypes()[resultIndex], attribute);
   return op->emitOpError() << "result attribute " << name << " of " << where
-                           << " is unknown; known are nn.name, nn.sizes, nn.state, nn.global";
+                           << " is unknown; known are nn.name, nn.sizes, nn.state, nn.global, nn.unsigned";
 }
 
 static LogicalResult verifyFiles(Operation *op, NamedAttribute attribute) {

@@ -49,6 +49,7 @@ def Nn_Dialect : Dialect {
       it for inputs that point into tensors of a dynamic size.
     - `nn.default = 1`: an integer that stands in for each element of an input that the caller leaves out. It is in the
       range, if there is one.
+    - `nn.unsigned`: callers pass integers without a sign, whose bits the function computes with.
     - `nn.state`: the call updates the input in place. On a result `nn.state = 5` says that it is argument 5 in its last
       state, without memory of its own.
   }];

@@ -117,10 +117,9 @@ ITX_API const char *itx_device_get_info(const itx_device *device);
 
 /* ---- Types ------------------------------------------------------------------------------------------------ */
 
-typedef ITX_ENUM(itx_dtype){
-    ITX_F32 = 0, ITX_F16 = 1, ITX_BF16 = 2, ITX_F64 = 3, ITX_I64 = 4,
-    ITX_I32 = 5, ITX_I16 = 6, ITX_I8 = 7,   ITX_U8 = 8,  ITX_BOOL = 9 /* one byte, 0 or 1 */
-} itx_dtype;
+typedef ITX_ENUM(itx_dtype){ITX_F32 = 0,  ITX_F16 = 1,  ITX_BF16 = 2, ITX_F64 = 3, ITX_I64 = 4,
+                            ITX_I32 = 5,  ITX_I16 = 6,  ITX_I8 = 7,   ITX_U8 = 8,  ITX_BOOL = 9 /* one byte, 0 or 1 */,
+                            ITX_U16 = 10, ITX_U32 = 11, ITX_U64 = 12} itx_dtype;
 
 /* Largest rank of a tensor. */
 #define ITX_MAX_RANK 16

@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
 #include <set>
@@ -30,7 +31,12 @@ StringRef dtypeName(Type type) {
       .Case([](BFloat16Type) { return "bf16"; })
       .Case([](IntegerType integer) -> StringRef {
         if (integer.isUnsigned())
-          return integer.getWidth() == 8 ? "u8" : "";
+          return llvm::StringSwitch<StringRef>(std::to_string(integer.getWidth()))
+              .Case("8", "u8")
+              .Case("16", "u16")
+              .Case("32", "u32")
+              .Case("64", "u64")
+              .Default("");
         switch (integer.getWidth()) {
         case 1:
           return "bool";
@@ -356,7 +362,11 @@ private:
   }
 
   llvm::Error value(StringRef name, ShapedType type, DictionaryAttr attributes, int device) {
-    StringRef dtype = dtypeName(type.getElementType());
+    Type element = type.getElementType();
+    // What a kernel computes with are bits; the caller's integers may have no sign.
+    if (attributes.contains("nn.unsigned"))
+      element = IntegerType::get(type.getContext(), element.getIntOrFloatBitWidth(), IntegerType::Unsigned);
+    StringRef dtype = dtypeName(element);
     auto sizes = attributes.getAs<ArrayAttr>("nn.sizes");
     json.object([&] {
       json.attribute("name", name);

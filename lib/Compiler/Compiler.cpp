@@ -229,17 +229,17 @@ llvm::Error Compilation::checkModel() {
   bool needsIR = options.startFrom && *options.startFrom != Phase::Import;
   auto isNoIR = [&](StringRef what) {
     return createStringError("--start-from=" + compiler::phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
-                             options.model + "' is a " + what);
+                             options.model + "' is " + what);
   };
   if (needsIR && isDirectory())
-    return isNoIR("directory");
+    return isNoIR("a directory");
   llvm::Expected<const importer::Importer *> found = importer::findImporter(options.model);
   if (!found)
     return found.takeError();
   importer = *found;
   if (!importer->isIR) {
     if (needsIR)
-      return isNoIR(importer->title());
+      return isNoIR(importer->titleWithArticle());
     firstPhase = Phase::Import;
     for (StringRef file : importer->filesOf(options.model))
       if (llvm::Error error = checkNotReplaced(file))
@@ -311,7 +311,7 @@ llvm::Error Compilation::load() {
   module = std::move(*imported);
   if (!module)
     return createStringError(options.model + ": cannot be imported");
-  if (importer->isIR)
+  if (importer->isIR || importer->needsLegalize)
     if (llvm::Error error = legalize())
       return error;
   compiler::stateForm(*module);

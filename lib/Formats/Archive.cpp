@@ -7,6 +7,7 @@
 #include "lib/Formats/Archive.h"
 
 #include "lib/Formats/GgufFile.h"
+#include "lib/Formats/Onnx/OnnxFile.h"
 #include "lib/Formats/Safetensors.h"
 
 namespace intarsia {
@@ -16,6 +17,7 @@ std::span<const ArchiveKind> archiveKinds() {
   static const ArchiveKind table[] = {
       {"safetensors file", ".safetensors", openSafetensorsArchive},
       {"GGUF file", ".gguf", gguf::openArchive},
+      {"ONNX file", ".onnx", onnx::openArchive},
   };
   return table;
 }

@@ -13,11 +13,20 @@
 namespace intarsia {
 
 static const DtypeInfo table[] = {
-    {ITX_F32, "f32", 4, "<f4", kDLFloat},    {ITX_F16, "f16", 2, "<f2", kDLFloat},
-    {ITX_BF16, "bf16", 2, "<u2", kDLBfloat}, {ITX_F64, "f64", 8, "<f8", kDLFloat},
-    {ITX_I64, "i64", 8, "<i8", kDLInt},      {ITX_I32, "i32", 4, "<i4", kDLInt},
-    {ITX_I16, "i16", 2, "<i2", kDLInt},      {ITX_I8, "i8", 1, "|i1", kDLInt},
-    {ITX_U8, "u8", 1, "|u1", kDLUInt},       {ITX_BOOL, "bool", 1, "|b1", kDLBool},
+    {ITX_F32, "f32", 4, "<f4", kDLFloat},
+    {ITX_F16, "f16", 2, "<f2", kDLFloat},
+    {ITX_BF16, "bf16", 2, "<u2", kDLBfloat},
+    {ITX_F64, "f64", 8, "<f8", kDLFloat},
+    {ITX_I64, "i64", 8, "<i8", kDLInt},
+    {ITX_I32, "i32", 4, "<i4", kDLInt},
+    {ITX_I16, "i16", 2, "<i2", kDLInt},
+    {ITX_I8, "i8", 1, "|i1", kDLInt},
+    {ITX_U8, "u8", 1, "|u1", kDLUInt},
+    {ITX_BOOL, "bool", 1, "|b1", kDLBool},
+    // NumPy has no bf16, so that files of "<u2" are those.
+    {ITX_U16, "u16", 2, "<u2", kDLUInt},
+    {ITX_U32, "u32", 4, "<u4", kDLUInt},
+    {ITX_U64, "u64", 8, "<u8", kDLUInt},
 };
 
 const DtypeInfo *dtypeInfo(itx_dtype dtype) {

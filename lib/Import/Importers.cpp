@@ -9,6 +9,7 @@
 #include "lib/Import/Gguf/GgufImport.h"
 #include "lib/Import/HuggingFace/HuggingFace.h"
 #include "lib/Import/MlirImport.h"
+#include "lib/Import/Onnx/OnnxImport.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -27,6 +28,7 @@ llvm::ArrayRef<Importer> importers() {
        /*isIR=*/false,
        importHuggingFace},
       {"GGUF file", "a file named .gguf", {".gguf"}, {}, /*isIR=*/false, importGguf},
+      {"ONNX file", "a file named .onnx", {".onnx"}, {}, /*isIR=*/false, importOnnx, /*needsLegalize=*/true},
       {"IR", "IR in a file named .mlir or .mlirbc", {".mlir", ".mlirbc"}, {}, /*isIR=*/true, importMlir},
   };
   return table;
@@ -36,6 +38,10 @@ static std::string inDirectory(llvm::StringRef directory, llvm::StringRef file) 
   llvm::SmallString<256> path(directory);
   llvm::sys::path::append(path, file);
   return path.str().str();
+}
+
+std::string Importer::titleWithArticle() const {
+  return (llvm::StringRef("AEIOU").contains(name.front()) ? "an " : "a ") + title();
 }
 
 bool Importer::recognizes(llvm::StringRef path) const {
@@ -82,8 +88,8 @@ llvm::Expected<const Importer *> findImporter(llvm::StringRef path, llvm::ArrayR
   if (found.size() > 1) {
     std::string kinds;
     for (const Importer *importer : found)
-      kinds += (kinds.empty() ? "" : " and a ") + importer->title();
-    return createStringError(path + ": is a " + kinds + ": move the files of each kind to a directory of its own");
+      kinds += (kinds.empty() ? "" : " and ") + importer->titleWithArticle();
+    return createStringError(path + ": is " + kinds + ": move the files of each kind to a directory of its own");
   }
   if (!llvm::sys::fs::is_directory(path))
     return createStringError(path + ": a model is " + listKinds(among) +
@@ -129,7 +135,7 @@ std::string listImported(llvm::ArrayRef<Importer> among) {
   for (const Importer &importer : among) {
     if (importer.isIR)
       continue;
-    std::string text = importer.isDirectory() ? "a model directory" : "a " + importer.title();
+    std::string text = importer.isDirectory() ? "a model directory" : importer.titleWithArticle();
     if (!llvm::is_contained(texts, text))
       texts.push_back(text);
   }

@@ -187,6 +187,12 @@ static std::string element(const itx_tensor *tensor, int64_t index) {
     return std::to_string(load<int8_t>(data, index));
   case ITX_U8:
     return std::to_string(load<uint8_t>(data, index));
+  case ITX_U16:
+    return std::to_string(load<uint16_t>(data, index));
+  case ITX_U32:
+    return std::to_string(load<uint32_t>(data, index));
+  case ITX_U64:
+    return std::to_string(load<uint64_t>(data, index));
   case ITX_BOOL:
     return load<uint8_t>(data, index) ? "true" : "false";
   }

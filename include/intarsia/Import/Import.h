@@ -43,10 +43,13 @@ struct Importer {
   /// Returns the module. Weights are named, not read: nn.archive ops hold file names relative to the model's folder.
   /// The error says what is wrong, in which file, and what to try; it may be empty after diagnostics.
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> (*import)(const ImportRequest &request) = nullptr;
+  bool needsLegalize = false; ///< true if the module has ops of other compilers, as IR may have
 
   bool isDirectory() const { return extensions.empty(); }
   /// Returns "GGUF file", "Hugging Face model directory", for messages.
   std::string title() const { return (isDirectory() ? name + " model directory" : name).str(); }
+  /// Returns the title with its article: "a GGUF file", "an ONNX file".
+  std::string titleWithArticle() const;
   /// True for a path of this kind, which exists.
   bool recognizes(llvm::StringRef path) const;
   /// Returns the files by which a model of this kind is known.

@@ -101,7 +101,7 @@ Value ModuleBuilder::conv(Location at, Value images, Value weight, Value bias, c
                             entries(builder, windows.padsLow, 0), entries(builder, windows.padsHigh, 0),
                             builder.getI64IntegerAttr(windows.groups),
                             windows.isTransposed ? builder.getUnitAttr() : UnitAttr(),
-                            /*output_pads=*/DenseI64ArrayAttr(), /*precision=*/TypeAttr());
+                            entries(builder, windows.outputPads, 0), /*precision=*/TypeAttr());
 }
 
 Value ModuleBuilder::pool(Location at, Value images, nn::PoolKind kind, const Windows &windows) {

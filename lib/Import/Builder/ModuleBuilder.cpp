@@ -60,6 +60,8 @@ void ModuleBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> ar
     if (argument.range)
       function.setArgAttr(index, "nn.range",
                           builder.getDenseI64ArrayAttr({argument.range->first, argument.range->second}));
+    if (argument.isUnsigned)
+      function.setArgAttr(index, "nn.unsigned", builder.getUnitAttr());
     if (argument.isState)
       function.setArgAttr(index, "nn.state", builder.getUnitAttr());
     for (auto [dimension, size] : llvm::enumerate(argument.shape))
@@ -70,10 +72,13 @@ void ModuleBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> ar
 
 Value ModuleBuilder::input(llvm::StringRef name) const { return inputs.lookup(name); }
 
-void ModuleBuilder::output(Value value, llvm::StringRef name, const Shape &shape) {
+void ModuleBuilder::output(Value value, llvm::StringRef name, const Shape &shape, bool isUnsigned) {
   outputs.push_back(value);
-  outputAttributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(name)),
-                                                        builder.getNamedAttr("nn.sizes", sizeNames(shape))}));
+  llvm::SmallVector<NamedAttribute> attributes = {builder.getNamedAttr("nn.name", builder.getStringAttr(name)),
+                                                  builder.getNamedAttr("nn.sizes", sizeNames(shape))};
+  if (isUnsigned)
+    attributes.push_back(builder.getNamedAttr("nn.unsigned", builder.getUnitAttr()));
+  outputAttributes.push_back(builder.getDictionaryAttr(attributes));
 }
 
 void ModuleBuilder::outputState(Value value, llvm::StringRef name) {

@@ -45,6 +45,7 @@ struct Input {
   std::optional<int64_t> byDefault;                 // value of an input that the caller omits
   std::optional<std::pair<int64_t, int64_t>> range; // [low, high), checked at run time
   bool isState = false;                             // true if the function updates it in place
+  bool isUnsigned = false;                          // true if its integers have no sign for the caller
 };
 
 /// An input of an elementwise op or a reduction: its dimension i is dimension `dims[i]` of the iteration.
@@ -83,8 +84,9 @@ struct Windows {
   }
 
   llvm::SmallVector<int64_t, 3> window, strides, dilations, padsLow, padsHigh;
-  int64_t groups = 1;        // of the channels of a convolution
-  bool isTransposed = false; // true if a convolution spreads its windows
+  llvm::SmallVector<int64_t, 3> outputPads; // of a transposed convolution: positions behind its result
+  int64_t groups = 1;                       // of the channels of a convolution
+  bool isTransposed = false;                // true if a convolution spreads its windows
 };
 
 /// A recurrent layer as nn.recurrent has it, of which the input is [batch, sequence, features], or with `sequenceFirst`
@@ -127,7 +129,7 @@ public:
   void beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> inputs);
   mlir::Value input(llvm::StringRef name) const;
   /// Adds a result. Its dimensions that have names are checked to be those sizes.
-  void output(mlir::Value value, llvm::StringRef name, const Shape &shape);
+  void output(mlir::Value value, llvm::StringRef name, const Shape &shape, bool isUnsigned = false);
   /// Adds a result that is the state `name` after the call.
   void outputState(mlir::Value value, llvm::StringRef name);
   /// True if an argument of the function is a state.

@@ -124,6 +124,8 @@ int64_t findOutside(itx_dtype dtype, const void *data, int64_t count, int64_t lo
     ITX_FIND(ITX_I8, int8_t);
     ITX_FIND(ITX_U8, uint8_t);
     ITX_FIND(ITX_BOOL, uint8_t);
+    ITX_FIND(ITX_U16, uint16_t);
+    ITX_FIND(ITX_U32, uint32_t);
   default:
     break;
   }
@@ -227,6 +229,12 @@ static void fillDefault(const ValueInfo &info, void *data, int64_t count) {
     return fillWith(data, count, uint8_t(int64_t(value)));
   case ITX_BOOL:
     return fillWith(data, count, uint8_t(value != 0));
+  case ITX_U16:
+    return fillWith(data, count, uint16_t(int64_t(value)));
+  case ITX_U32:
+    return fillWith(data, count, uint32_t(int64_t(value)));
+  case ITX_U64:
+    return fillWith(data, count, uint64_t(value));
   }
 }
 

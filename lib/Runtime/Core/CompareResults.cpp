@@ -129,6 +129,12 @@ __attribute__((cold)) ResultComparison compareResults(std::optional<itx_dtype> d
     return compareIntegers<int8_t>(bytes, tolerance);
   case ITX_U8:
     return compareIntegers<uint8_t>(bytes, tolerance);
+  case ITX_U16:
+    return compareIntegers<uint16_t>(bytes);
+  case ITX_U32:
+    return compareIntegers<uint32_t>(bytes);
+  case ITX_U64:
+    return compareIntegers<uint64_t>(bytes);
   case ITX_BOOL:
     break;
   }

@@ -34,6 +34,9 @@ _NUMPY_TYPES: dict[str, type] = {
     "i16": np.int16,
     "i8": np.int8,
     "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
     "bool": np.bool_,
 }
 

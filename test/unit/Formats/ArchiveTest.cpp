@@ -81,7 +81,7 @@ TEST_F(Archives, OfGguf) {
 TEST_F(Archives, OfOtherKindsAreRefusedByName) {
   EXPECT_FALSE(open("m.bin", safetensors()));
   EXPECT_THAT(message, EndsWith("m.bin: weights are not read from files of this kind; they are read from files named "
-                                ".safetensors, .gguf"));
+                                ".safetensors, .gguf, .onnx"));
 }
 
 TEST_F(Archives, ThatAreDamagedAreRefused) {

@@ -1,0 +1,179 @@
+//===- OnnxModel.h - What an ONNX file says -----------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Messages of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto, IR versions 3 to 14. Names, texts and the bytes
+// of tensors stay in the mapped file.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_FORMATS_ONNX_ONNXMODEL_H
+#define INTARSIA_LIB_FORMATS_ONNX_ONNXMODEL_H
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace intarsia::onnx {
+
+/// Types of elements, by their numbers in files.
+enum class DataType : int32_t {
+  Undefined = 0,
+  Float = 1,
+  Uint8 = 2,
+  Int8 = 3,
+  Uint16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  String = 8,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  Uint32 = 12,
+  Uint64 = 13,
+  Complex64 = 14,
+  Complex128 = 15,
+  Bfloat16 = 16,
+  Float8E4M3FN = 17,
+  Float8E4M3FNUZ = 18,
+  Float8E5M2 = 19,
+  Float8E5M2FNUZ = 20,
+  Uint4 = 21,
+  Int4 = 22,
+  Float4E2M1 = 23,
+  Float8E8M0 = 24,
+  Uint2 = 25,
+  Int2 = 26,
+  Float6E2M3 = 27,
+  Float6E3M2 = 28,
+};
+
+/// What the reader knows of a type of elements.
+struct DataTypeFacts {
+  std::string_view name;        ///< "float", as the standard's documents write it
+  unsigned bits = 0;            ///< of an element in raw data; 0 for those that have none
+  std::string_view safetensors; ///< "F32"; empty for types that safetensors files do not have
+};
+/// Returns the facts of a type; of a number that is none, "type 77" cannot be named: its name is empty.
+DataTypeFacts factsOf(DataType type);
+
+/// A tensor that the file holds. Its bytes are row-major, little-endian; elements of fewer than 8 bits lie one after
+/// the other, the first in the lowest bits.
+struct Tensor {
+  std::string_view name;
+  std::string key; ///< of the archive: the name where no tensor before it has it
+  DataType type = DataType::Undefined;
+  std::vector<int64_t> dims;
+  const uint8_t *data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const std::vector<uint8_t>> decoded; ///< the memory of `data`, where the file has no such bytes
+
+  int64_t elements() const {
+    int64_t count = 1;
+    for (int64_t size : dims)
+      count *= size;
+    return count;
+  }
+};
+
+/// The type of a value. Dimensions are numbers, names, or neither.
+struct ValueType {
+  struct Dimension {
+    std::optional<int64_t> value;
+    std::string_view name;
+  };
+  enum class Kind { None, Tensor, SparseTensor, Sequence, Optional, Map, Opaque };
+
+  Kind kind = Kind::None;
+  DataType element = DataType::Undefined;
+  bool hasShape = false;
+  std::vector<Dimension> dims;
+};
+
+struct ValueInfo {
+  std::string_view name;
+  ValueType type;
+};
+
+struct Graph;
+
+enum class AttributeType : int32_t {
+  Undefined = 0,
+  Float = 1,
+  Int = 2,
+  String = 3,
+  Tensor = 4,
+  Graph = 5,
+  Floats = 6,
+  Ints = 7,
+  Strings = 8,
+  Tensors = 9,
+  Graphs = 10,
+  SparseTensor = 11,
+  SparseTensors = 12,
+  TypeProto = 13,
+  TypeProtos = 14,
+};
+
+struct Attribute {
+  std::string_view name, reference; ///< reference: of the function's attribute that it stands for
+  AttributeType type = AttributeType::Undefined;
+  float number = 0;
+  int64_t integer = 0;
+  std::string_view text;
+  std::vector<float> numbers;
+  std::vector<int64_t> integers;
+  std::vector<std::string_view> texts;
+  std::vector<Tensor> tensors; ///< one of type Tensor
+  std::vector<Graph> graphs;   ///< one of type Graph
+};
+
+struct Node {
+  std::string_view name, op, domain, overload;
+  std::vector<std::string_view> inputs, outputs; ///< "" for those that are left out
+  std::vector<Attribute> attributes;
+
+  const Attribute *find(std::string_view attribute) const {
+    for (const Attribute &each : attributes)
+      if (each.name == attribute)
+        return &each;
+    return nullptr;
+  }
+};
+
+struct Graph {
+  std::string_view name;
+  std::vector<Node> nodes;
+  std::vector<Tensor> initializers;
+  std::vector<ValueInfo> inputs, outputs;
+  bool hasSparse = false; ///< it has sparse initializers, which are not read
+};
+
+struct OperatorSet {
+  std::string_view domain; ///< "" for ai.onnx
+  int64_t version = 0;
+};
+
+struct Function {
+  std::string_view name, domain, overload;
+  std::vector<std::string_view> inputs, outputs;
+  std::vector<std::string_view> attributes; ///< those without a default
+  std::vector<Attribute> defaults;
+  std::vector<Node> nodes;
+  std::vector<OperatorSet> operatorSets;
+};
+
+struct Model {
+  int64_t irVersion = 0;
+  std::string_view producer;
+  std::vector<OperatorSet> operatorSets;
+  Graph graph;
+  std::vector<Function> functions;
+};
+
+} // namespace intarsia::onnx
+
+#endif

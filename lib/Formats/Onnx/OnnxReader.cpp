@@ -1,0 +1,591 @@
+//===- OnnxReader.cpp - Messages of ONNX files --------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Numbers of fields: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. Wire format:
+// https://protobuf.dev/programming-guides/encoding. Unknown fields are skipped, as protobuf says.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Formats/Onnx/OnnxReader.h"
+
+#include "lib/Formats/Onnx/Wire.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace intarsia::onnx {
+namespace {
+
+/// What a model may have at most. A file of some bytes must not take many times the memory of them.
+constexpr unsigned deepest = 64;              // graphs in graphs, and types in types
+constexpr uint64_t mostMessages = 1ull << 20; // nodes, attributes, tensors, values, functions
+constexpr size_t mostDimensions = 64;
+
+/// Reads the messages of one model.
+class ModelReader {
+public:
+  explicit ModelReader(ExternalFiles *external) : external(external) {}
+
+  void readModel(Message message, Model &model);
+
+private:
+  /// Adds a place to what is wrong inside of it: "graph 'g': node 'n' (Conv): …".
+  template <typename Read> void within(const std::string &place, Read read) {
+    if (++messages > mostMessages)
+      throw Malformed{place + ": the model has more than " + std::to_string(mostMessages) + " nodes and values"};
+    try {
+      read();
+    } catch (const Malformed &malformed) {
+      throw Malformed{place + ": " + malformed.what};
+    } catch (const protozero::exception &exception) {
+      throw Malformed{place + ": " + exception.what()};
+    }
+  }
+
+  void readGraph(Message message, Graph &graph, unsigned depth);
+  void readNode(Message message, Node &node, unsigned depth);
+  void readAttribute(Message message, Attribute &attribute, unsigned depth);
+  void readTensor(Message message, Tensor &tensor);
+  void readValue(Message message, ValueInfo &value);
+  void readType(Message message, ValueType &type, unsigned depth);
+  void readTensorType(Message message, ValueType &type);
+  void readFunction(Message message, Function &function);
+  OperatorSet readOperatorSet(Message message);
+  void findExternal(const std::vector<std::pair<std::string_view, std::string_view>> &entries, Tensor &tensor);
+
+  ExternalFiles *external;
+  uint64_t messages = 0;
+};
+
+OperatorSet ModelReader::readOperatorSet(Message message) {
+  OperatorSet set;
+  while (message.next())
+    switch (message.field()) {
+    case 1:
+      set.domain = message.text();
+      break;
+    case 2:
+      set.version = message.integer();
+      break;
+    default:
+      message.skip();
+    }
+  if (set.domain == "ai.onnx")
+    set.domain = "";
+  return set;
+}
+
+void ModelReader::readModel(Message message, Model &model) {
+  bool hasGraph = false;
+  within("model", [&] {
+    while (message.next())
+      switch (message.field()) {
+      case 1:
+        model.irVersion = message.integer();
+        break;
+      case 2:
+        model.producer = message.text();
+        break;
+      case 7:
+        if (hasGraph)
+          throw Malformed{"has two graphs"};
+        hasGraph = true;
+        readGraph(message.message(), model.graph, 0);
+        break;
+      case 8:
+        model.operatorSets.push_back(readOperatorSet(message.message()));
+        break;
+      case 25:
+        readFunction(message.message(), model.functions.emplace_back());
+        break;
+      default:
+        message.skip();
+      }
+    if (!hasGraph)
+      throw Malformed{"has no graph: it is no ONNX file, or only a part of one"};
+  });
+}
+
+void ModelReader::readGraph(Message message, Graph &graph, unsigned depth) {
+  if (depth > deepest)
+    throw Malformed{"graphs are nested deeper than " + std::to_string(deepest)};
+  within("graph", [&] {
+    while (message.next())
+      switch (message.field()) {
+      case 1:
+        readNode(message.message(), graph.nodes.emplace_back(), depth);
+        break;
+      case 2:
+        graph.name = message.text();
+        break;
+      case 5:
+        readTensor(message.message(), graph.initializers.emplace_back());
+        break;
+      case 11:
+        readValue(message.message(), graph.inputs.emplace_back());
+        break;
+      case 12:
+        readValue(message.message(), graph.outputs.emplace_back());
+        break;
+      case 15:
+        graph.hasSparse = true;
+        message.skip();
+        break;
+      default: // types that the file states for its values are not trusted
+        message.skip();
+      }
+  });
+}
+
+void ModelReader::readNode(Message message, Node &node, unsigned depth) {
+  // What a message is called may stand behind what is wrong in it.
+  Message names = message;
+  std::string place = "node";
+  within(place, [&] {
+    while (names.next())
+      switch (names.field()) {
+      case 3:
+        node.name = names.text();
+        break;
+      case 4:
+        node.op = names.text();
+        break;
+      default:
+        names.skip();
+      }
+  });
+  place += " " + quoted(node.name) + " (" + std::string(node.op.substr(0, 64)) + ")";
+  within(place, [&] {
+    while (message.next())
+      switch (message.field()) {
+      case 1:
+        node.inputs.push_back(message.text());
+        break;
+      case 2:
+        node.outputs.push_back(message.text());
+        break;
+      case 5:
+        readAttribute(message.message(), node.attributes.emplace_back(), depth);
+        break;
+      case 7:
+        node.domain = message.text();
+        break;
+      case 8:
+        node.overload = message.text();
+        break;
+      default:
+        message.skip();
+      }
+    if ((messages += node.inputs.size() + node.outputs.size()) > mostMessages)
+      throw Malformed{"the model has more than " + std::to_string(mostMessages) + " nodes and values"};
+    if (node.domain == "ai.onnx")
+      node.domain = "";
+  });
+}
+
+/// Appends packed or single floats to numbers.
+void appendFloats(const std::vector<std::string_view> &pieces, std::vector<float> &numbers) {
+  for (std::string_view piece : pieces) {
+    size_t before = numbers.size();
+    numbers.resize(before + piece.size() / sizeof(float));
+    std::memcpy(numbers.data() + before, piece.data(), piece.size());
+  }
+}
+
+/// Returns the type of an attribute of files that do not state it, which are older than IR version 4.
+AttributeType typeOf(const Attribute &attribute, bool hasNumber, bool hasInteger, bool hasText) {
+  return hasNumber                     ? AttributeType::Float
+         : hasInteger                  ? AttributeType::Int
+         : hasText                     ? AttributeType::String
+         : !attribute.integers.empty() ? AttributeType::Ints
+         : !attribute.numbers.empty()  ? AttributeType::Floats
+         : !attribute.texts.empty()    ? AttributeType::Strings
+         : !attribute.tensors.empty()  ? AttributeType::Tensor
+         : !attribute.graphs.empty()   ? AttributeType::Graph
+                                       : AttributeType::Undefined;
+}
+
+void ModelReader::readAttribute(Message message, Attribute &attribute, unsigned depth) {
+  Message names = message;
+  within("attribute", [&] {
+    while (names.next()) {
+      if (names.field() == 1)
+        attribute.name = names.text();
+      else
+        names.skip();
+    }
+  });
+  within("attribute " + quoted(attribute.name), [&] {
+    bool hasNumber = false, hasInteger = false, hasText = false;
+    unsigned single = 0;
+    std::vector<std::string_view> floats;
+    while (message.next())
+      switch (message.field()) {
+      case 2:
+        attribute.number = message.real();
+        hasNumber = true;
+        break;
+      case 3:
+        attribute.integer = message.integer();
+        hasInteger = true;
+        break;
+      case 4:
+        attribute.text = message.text();
+        hasText = true;
+        break;
+      case 5:
+      case 6:
+        if (single++)
+          throw Malformed{"has two values"};
+        [[fallthrough]];
+      case 10:
+      case 11:
+        if (message.field() == 5 || message.field() == 10)
+          readTensor(message.message(), attribute.tensors.emplace_back());
+        else
+          readGraph(message.message(), attribute.graphs.emplace_back(), depth + 1);
+        break;
+      case 7:
+        message.reals(floats, sizeof(float));
+        break;
+      case 8:
+        message.integers(attribute.integers);
+        break;
+      case 9:
+        attribute.texts.push_back(message.text());
+        break;
+      case 20:
+        attribute.type = AttributeType(message.number32());
+        break;
+      case 21:
+        attribute.reference = message.text();
+        break;
+      default:
+        message.skip();
+      }
+    appendFloats(floats, attribute.numbers);
+    if (attribute.type == AttributeType::Undefined)
+      attribute.type = typeOf(attribute, hasNumber, hasInteger, hasText);
+    bool needsTensor = attribute.type == AttributeType::Tensor, needsGraph = attribute.type == AttributeType::Graph;
+    if (attribute.reference.empty() &&
+        ((needsTensor && attribute.tensors.size() != 1) || (needsGraph && attribute.graphs.size() != 1)))
+      throw Malformed{needsTensor ? "has no tensor" : "has no graph"};
+  });
+}
+
+std::pair<std::string_view, std::string_view> readEntry(Message message) {
+  std::pair<std::string_view, std::string_view> entry;
+  while (message.next())
+    switch (message.field()) {
+    case 1:
+      entry.first = message.text();
+      break;
+    case 2:
+      entry.second = message.text();
+      break;
+    default:
+      message.skip();
+    }
+  return entry;
+}
+
+/// Gives a tensor bytes of its own: those of numbers that the file has as variable-length integers.
+void decode(const std::vector<int64_t> &values, unsigned bytes, Tensor &tensor) {
+  auto memory = std::make_shared<std::vector<uint8_t>>(values.size() * bytes);
+  for (size_t i = 0; i < values.size(); ++i)
+    std::memcpy(memory->data() + i * bytes, &values[i], bytes);
+  tensor.data = memory->data();
+  tensor.bytes = memory->size();
+  tensor.decoded = std::move(memory);
+}
+
+void join(const std::vector<std::string_view> &pieces, Tensor &tensor) {
+  if (pieces.size() == 1) {
+    tensor.data = reinterpret_cast<const uint8_t *>(pieces.front().data());
+    tensor.bytes = pieces.front().size();
+    return;
+  }
+  auto memory = std::make_shared<std::vector<uint8_t>>();
+  for (std::string_view piece : pieces)
+    memory->insert(memory->end(), piece.begin(), piece.end());
+  tensor.data = memory->data();
+  tensor.bytes = memory->size();
+  tensor.decoded = std::move(memory);
+}
+
+void ModelReader::findExternal(const std::vector<std::pair<std::string_view, std::string_view>> &entries,
+                               Tensor &tensor) {
+  std::string_view location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+  std::vector<std::string_view> seen;
+  for (const auto &[key, value] : entries) {
+    for (std::string_view other : seen)
+      if (other == key)
+        throw Malformed{"external data has the key " + quoted(key) + " twice"};
+    seen.push_back(key);
+    if (key == "location")
+      location = value;
+    if (key != "offset" && key != "length")
+      continue;
+    uint64_t number = 0;
+    bool isNumber = !value.empty() && value.size() <= 19;
+    for (char c : value.substr(0, 19)) {
+      isNumber &= c >= '0' && c <= '9';
+      number = number * 10 + uint64_t(c - '0');
+    }
+    if (!isNumber)
+      throw Malformed{"external data has the " + std::string(key) + " " + quoted(value)};
+    if (key == "offset")
+      offset = number;
+    else
+      length = number;
+  }
+  if (!external)
+    throw Malformed{"has external data"};
+  const MappedFile *file = nullptr;
+  if (Status status = external->open(location, file); !status.ok())
+    throw Malformed{status.message()};
+  if (offset > file->size() || (length && *length > file->size() - offset))
+    throw Malformed{"external data " + quoted(location) + " has " + std::to_string(file->size()) + " bytes, " +
+                    (length ? std::to_string(*length) + " from " : "those from ") + std::to_string(offset) +
+                    " on are wanted"};
+  tensor.data = file->data() + offset;
+  tensor.bytes = length ? *length : file->size() - offset;
+}
+
+/// Returns the bytes that the elements of a tensor take.
+uint64_t bytesOf(const Tensor &tensor, unsigned bits) {
+  uint64_t elements = 1;
+  bool isEmpty = false;
+  for (int64_t size : tensor.dims) {
+    if (size < 0)
+      throw Malformed{"has a dimension of " + std::to_string(size)};
+    isEmpty |= size == 0;
+  }
+  for (int64_t size : tensor.dims)
+    if (!isEmpty && __builtin_mul_overflow(elements, uint64_t(size), &elements))
+      throw Malformed{"has more elements than 64 bits count"};
+  if (isEmpty)
+    return 0;
+  if (elements > uint64_t(std::numeric_limits<int64_t>::max()) / 128)
+    throw Malformed{"has " + std::to_string(elements) + " elements"};
+  return (elements * bits + 7) / 8;
+}
+
+void ModelReader::readTensor(Message message, Tensor &tensor) {
+  Message names = message;
+  within("tensor", [&] {
+    while (names.next()) {
+      if (names.field() == 8)
+        tensor.name = names.text();
+      else
+        names.skip();
+    }
+  });
+  within("tensor " + quoted(tensor.name), [&] {
+    std::vector<std::string_view> floats, doubles;
+    std::vector<int64_t> integers;
+    std::vector<std::pair<std::string_view, std::string_view>> entries;
+    bool isExternal = false, hasRaw = false;
+    while (message.next())
+      switch (message.field()) {
+      case 1:
+        message.integers(tensor.dims);
+        break;
+      case 2:
+        tensor.type = DataType(message.number32());
+        break;
+      case 3:
+        throw Malformed{"is a segment of a tensor"};
+      case 4:
+        message.reals(floats, sizeof(float));
+        break;
+      case 5:
+      case 7:
+      case 11:
+        message.integers(integers);
+        break;
+      case 9: {
+        std::string_view raw = message.text();
+        tensor.data = reinterpret_cast<const uint8_t *>(raw.data());
+        tensor.bytes = raw.size();
+        hasRaw = true;
+        break;
+      }
+      case 10:
+        message.reals(doubles, sizeof(double));
+        break;
+      case 13:
+        entries.push_back(readEntry(message.message()));
+        break;
+      case 14:
+        isExternal = message.integer() == 1;
+        break;
+      default: // strings among others, which no tensor of ours has
+        message.skip();
+      }
+    if (tensor.dims.size() > mostDimensions)
+      throw Malformed{"has " + std::to_string(tensor.dims.size()) + " dimensions"};
+    DataTypeFacts facts = factsOf(tensor.type);
+    if (facts.name.empty() || tensor.type == DataType::Undefined)
+      throw Malformed{"has the element type " + std::to_string(int32_t(tensor.type)) + ", which there is not"};
+    if (facts.bits == 0)
+      return;
+    if (hasRaw + !floats.empty() + !doubles.empty() + !integers.empty() + isExternal > 1)
+      throw Malformed{"has data in two places"};
+    if (isExternal)
+      findExternal(entries, tensor);
+    else if (!floats.empty())
+      join(floats, tensor);
+    else if (!doubles.empty())
+      join(doubles, tensor);
+    else if (!integers.empty())
+      decode(integers, std::max(8u, facts.bits) / 8, tensor);
+    // A length is optional for external data, which then reaches further than the tensor.
+    uint64_t wanted = bytesOf(tensor, facts.bits);
+    if (tensor.bytes < wanted || (tensor.bytes > wanted && !isExternal))
+      throw Malformed{"has " + std::to_string(tensor.bytes) + " bytes of data, its dimensions need " +
+                      std::to_string(wanted)};
+    tensor.bytes = wanted;
+  });
+}
+
+void ModelReader::readTensorType(Message message, ValueType &type) {
+  while (message.next()) {
+    if (message.field() == 1) {
+      type.element = DataType(message.number32());
+      continue;
+    }
+    if (message.field() != 2) {
+      message.skip();
+      continue;
+    }
+    type.hasShape = true;
+    Message shape = message.message();
+    while (shape.next()) {
+      if (shape.field() != 1) {
+        shape.skip();
+        continue;
+      }
+      if (type.dims.size() == mostDimensions)
+        throw Malformed{"has more than " + std::to_string(mostDimensions) + " dimensions"};
+      ValueType::Dimension &dimension = type.dims.emplace_back();
+      Message each = shape.message();
+      while (each.next())
+        switch (each.field()) {
+        case 1:
+          dimension.value = each.integer();
+          break;
+        case 2:
+          dimension.name = each.text();
+          break;
+        default:
+          each.skip();
+        }
+    }
+  }
+}
+
+void ModelReader::readType(Message message, ValueType &type, unsigned depth) {
+  if (depth > deepest)
+    throw Malformed{"types are nested deeper than " + std::to_string(deepest)};
+  while (message.next())
+    switch (message.field()) {
+    case 1:
+      type.kind = ValueType::Kind::Tensor;
+      readTensorType(message.message(), type);
+      break;
+    case 4:
+      type.kind = ValueType::Kind::Sequence;
+      message.skip();
+      break;
+    case 5:
+      type.kind = ValueType::Kind::Map;
+      message.skip();
+      break;
+    case 7:
+      type.kind = ValueType::Kind::Opaque;
+      message.skip();
+      break;
+    case 8:
+      type.kind = ValueType::Kind::SparseTensor;
+      message.skip();
+      break;
+    case 9:
+      type.kind = ValueType::Kind::Optional;
+      message.skip();
+      break;
+    default:
+      message.skip();
+    }
+}
+
+void ModelReader::readValue(Message message, ValueInfo &value) {
+  within("value", [&] {
+    while (message.next())
+      switch (message.field()) {
+      case 1:
+        value.name = message.text();
+        break;
+      case 2:
+        readType(message.message(), value.type, 0);
+        break;
+      default:
+        message.skip();
+      }
+  });
+}
+
+void ModelReader::readFunction(Message message, Function &function) {
+  within("function", [&] {
+    while (message.next())
+      switch (message.field()) {
+      case 1:
+        function.name = message.text();
+        break;
+      case 4:
+        function.inputs.push_back(message.text());
+        break;
+      case 5:
+        function.outputs.push_back(message.text());
+        break;
+      case 6:
+        function.attributes.push_back(message.text());
+        break;
+      case 7:
+        readNode(message.message(), function.nodes.emplace_back(), 0);
+        break;
+      case 9:
+        function.operatorSets.push_back(readOperatorSet(message.message()));
+        break;
+      case 10:
+        function.domain = message.text();
+        break;
+      case 11:
+        readAttribute(message.message(), function.defaults.emplace_back(), 0);
+        break;
+      case 13:
+        function.overload = message.text();
+        break;
+      default:
+        message.skip();
+      }
+    if (function.domain == "ai.onnx")
+      function.domain = "";
+  });
+}
+
+} // namespace
+
+std::string readModel(std::string_view bytes, ExternalFiles *external, Model &model) {
+  try {
+    ModelReader(external).readModel(Message(bytes), model);
+  } catch (const Malformed &malformed) {
+    return malformed.what;
+  }
+  return "";
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,395 @@
+//===- GraphBuilder.cpp - Emits IR of the graphs of an ONNX model -------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/GraphBuilder.h"
+
+#include "lib/Import/Onnx/OpTable.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+
+/// Nodes that are built in all, those of functions counted for each call.
+static constexpr uint64_t mostNodes = 1 << 20;
+static constexpr size_t deepestCalls = 64;
+/// Bytes of a constant that is a weight instead, so that its elements stay in the file.
+static constexpr uint64_t leastWeight = 1024;
+
+static llvm::StringRef textOf(std::string_view text) { return {text.data(), text.size()}; }
+
+GraphBuilder::GraphBuilder(importer::ModuleBuilder &builder, const File &file, Refusals &refusals)
+    : builder(builder), file(file), refusals(refusals), weights(file), operatorSets(file.model().operatorSets) {}
+
+//===-- Values ------------------------------------------------------------------------------------------------===//
+
+/// Returns the constant of elements that are all numbers.
+static Value constantOf(OpBuilder &builder, Location at, const Elements &elements, RankedTensorType type) {
+  if (auto element = dyn_cast<FloatType>(type.getElementType())) {
+    llvm::SmallVector<llvm::APFloat> values;
+    for (const Element &each : elements.values) {
+      llvm::APFloat value(each.number());
+      bool isLossy;
+      value.convert(element.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &isLossy);
+      values.push_back(value);
+    }
+    return arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, values));
+  }
+  llvm::SmallVector<llvm::APInt> values;
+  for (const Element &each : elements.values)
+    values.push_back(llvm::APInt(64, uint64_t(each.integer)).trunc(type.getElementTypeBitWidth()));
+  return arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, values));
+}
+
+Value GraphBuilder::tensorOf(Location at, GraphValue &value) {
+  if (value.tensor)
+    return value.tensor;
+  Type element = elementType(value.type, context());
+  if (!element)
+    return {};
+  OpBuilder::InsertionGuard guard(ops());
+  bool isConstant = value.stored || llvm::all_of(value.elements->values, [](const Element &e) { return e.isNumber(); });
+  // What branches read too stands before all of them.
+  Block *block = ops().getInsertionBlock();
+  bool isNested = !isa<func::FuncOp>(block->getParentOp());
+  while (!isa<func::FuncOp>(block->getParentOp()))
+    block = block->getParentOp()->getBlock();
+  if (isConstant)
+    ops().setInsertionPointToStart(block);
+  if (value.stored && value.stored->bytes >= leastWeight)
+    return value.tensor = builder.weight(at, weights, value.stored->key);
+  const Elements *elements = elementsOf(value);
+  if (!elements)
+    return {};
+  auto type = RankedTensorType::get(elements->shape, element);
+  if (isConstant)
+    return value.tensor = constantOf(ops(), at, *elements, type);
+  llvm::SmallVector<Value> values;
+  for (const Element &each : elements->values) {
+    if (each.isNumber()) {
+      values.push_back(arith::ConstantOp::create(ops(), at, ops().getIntegerAttr(element, each.integer)));
+      continue;
+    }
+    Value size = cast<Value>(builder.size(each.size));
+    values.push_back(arith::IndexCastOp::create(ops(), at, element, size));
+  }
+  Value flat =
+      tensor::FromElementsOp::create(ops(), at, RankedTensorType::get({int64_t(values.size())}, element), values);
+  Value tensor = builder.reshape(at, flat, elements->shape);
+  if (!isNested)
+    value.tensor = tensor;
+  return tensor;
+}
+
+const Elements *GraphBuilder::elementsOf(GraphValue &value) {
+  if (!value.elements && value.stored)
+    if (std::optional<Elements> read = readElements(*value.stored))
+      value.elements = std::make_shared<Elements>(std::move(*read));
+  return value.elements.get();
+}
+
+Shape GraphBuilder::shapeOf(Location at, const GraphValue &value) {
+  if (value.tensor)
+    return shapeOf(at, value.tensor);
+  if (value.stored)
+    return Shape(value.stored->dims.begin(), value.stored->dims.end());
+  return value.elements ? Shape(value.elements->shape.begin(), value.elements->shape.end()) : Shape();
+}
+
+Shape GraphBuilder::shapeOf(Location at, Value tensor) {
+  auto known = shapes.find(tensor);
+  Shape shape;
+  for (auto [dimension, size] : llvm::enumerate(cast<RankedTensorType>(tensor.getType()).getShape())) {
+    if (!ShapedType::isDynamic(size))
+      shape.push_back(size);
+    else
+      shape.push_back(known != shapes.end() ? known->second[dimension] : builder.sizeOf(at, tensor, dimension));
+  }
+  // A size that a branch asks for is none of what stands outside of it.
+  if (known == shapes.end() && isa<func::FuncOp>(ops().getInsertionBlock()->getParentOp()))
+    shapes[tensor] = shape;
+  return shape;
+}
+
+void GraphBuilder::setShape(Value tensor, const Shape &shape) { shapes[tensor] = shape; }
+
+bool GraphBuilder::areEqual(const Size &one, const Size &other) const {
+  if (!one.isDynamic() || !other.isDynamic())
+    return one.value == other.value;
+  return builder.size(one) == builder.size(other);
+}
+
+GraphValue *GraphBuilder::find(llvm::StringRef name) {
+  for (auto &scope : llvm::reverse(scopes)) {
+    if (auto found = scope.find(name); found != scope.end())
+      return &found->second;
+    if (&scope == &scopes[firstScope])
+      break;
+  }
+  return nullptr;
+}
+
+void GraphBuilder::define(llvm::StringRef name, GraphValue value) {
+  if (!name.empty() && !scopes.back().try_emplace(name, std::move(value)).second)
+    builder.sink().report("the value '" + name + "' is defined twice");
+}
+
+//===-- Graphs ------------------------------------------------------------------------------------------------===//
+
+/// True for types that calls pass: those of itx_dtype.
+static bool isPassed(DataType type) {
+  switch (type) {
+  case DataType::Float:
+  case DataType::Double:
+  case DataType::Float16:
+  case DataType::Bfloat16:
+  case DataType::Int8:
+  case DataType::Int16:
+  case DataType::Int32:
+  case DataType::Int64:
+  case DataType::Bool:
+  case DataType::Uint8:
+  case DataType::Uint16:
+  case DataType::Uint32:
+  case DataType::Uint64:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// True for integers that IR keeps as bits.
+static bool hasNoSign(DataType type) { return isUnsigned(type) && type != DataType::Bool; }
+
+void GraphBuilder::declareInputs(const Graph &graph) {
+  llvm::StringSet<> stored;
+  for (const Tensor &tensor : graph.initializers)
+    stored.insert(textOf(tensor.name));
+  std::vector<importer::Input> inputs;
+  std::vector<DataType> types;
+  for (const ValueInfo &info : graph.inputs) {
+    llvm::StringRef name = textOf(info.name);
+    // Files before IR version 4 list what they store among the inputs.
+    if (stored.contains(name))
+      continue;
+    auto report = [&](const llvm::Twine &what) { builder.sink().report("input '" + name + "' " + what); };
+    if (name.empty())
+      return builder.sink().report("an input has no name");
+    if (info.type.kind != ValueType::Kind::Tensor)
+      return report("is no tensor; sequences, optional values and maps are not passed");
+    if (!isPassed(info.type.element))
+      return report("has elements of type " + nameOf(info.type.element) + ", which calls do not pass");
+    if (!info.type.hasShape)
+      return report("has no shape; its number of dimensions must be known");
+    importer::Input &input = inputs.emplace_back();
+    input.name = name;
+    input.element = elementType(info.type.element, context());
+    input.isUnsigned = hasNoSign(info.type.element);
+    types.push_back(info.type.element);
+    for (auto [number, dimension] : llvm::enumerate(info.type.dims)) {
+      llvm::StringRef symbol = textOf(dimension.name);
+      if (dimension.value && *dimension.value >= 0)
+        input.shape.push_back(*dimension.value);
+      else
+        input.shape.push_back(builder.sizeName(
+            symbol.empty() || symbol == "?" ? (name + "." + llvm::Twine(number)).str() : symbol.str()));
+    }
+  }
+  builder.beginFunction("main", inputs);
+  for (auto [input, type] : llvm::zip_equal(inputs, types)) {
+    GraphValue value;
+    value.type = type;
+    value.tensor = builder.input(input.name);
+    if (!value.tensor)
+      return;
+    setShape(value.tensor, input.shape);
+    define(input.name, std::move(value));
+  }
+}
+
+void GraphBuilder::defineInitializers(const Graph &graph) {
+  if (graph.hasSparse)
+    return builder.sink().report("sparse initializers are not imported");
+  for (const Tensor &tensor : graph.initializers) {
+    GraphValue value;
+    value.type = tensor.type;
+    value.stored = &tensor;
+    define(textOf(tensor.name), std::move(value));
+  }
+}
+
+int64_t GraphBuilder::versionOf(llvm::StringRef domain) const {
+  for (const OperatorSet &set : operatorSets)
+    if (textOf(set.domain) == domain)
+      return set.version;
+  return 0;
+}
+
+const Attribute *GraphBuilder::resolve(const Attribute *attribute) const {
+  for (size_t depth = calls.size(); attribute && !attribute->reference.empty(); --depth) {
+    if (depth == 0)
+      return nullptr;
+    const auto &[node, function] = calls[depth - 1];
+    std::string_view name = attribute->reference;
+    attribute = node->find(name);
+    if (attribute)
+      continue;
+    for (const Attribute &byDefault : function->defaults)
+      if (byDefault.name == name)
+        return &byDefault;
+    return nullptr;
+  }
+  return attribute;
+}
+
+void GraphBuilder::buildFunction(const Node &node, const Function &function) {
+  for (const auto &[caller, called] : calls)
+    if (called == &function)
+      return refusals.add(node, 0, "the function calls itself");
+  if (calls.size() == deepestCalls)
+    return refusals.add(node, 0, "functions call one another more than " + llvm::Twine(deepestCalls) + " deep");
+  llvm::StringMap<GraphValue> arguments;
+  for (auto [number, name] : llvm::enumerate(function.inputs)) {
+    GraphValue *value = number < node.inputs.size() ? find(textOf(node.inputs[number])) : nullptr;
+    if (value && !node.inputs[number].empty())
+      arguments.try_emplace(textOf(name), *value);
+  }
+  auto sets = operatorSets;
+  size_t before = firstScope;
+  operatorSets = function.operatorSets;
+  firstScope = scopes.size();
+  scopes.push_back(std::move(arguments));
+  calls.emplace_back(&node, &function);
+  buildNodes(function.nodes);
+  llvm::SmallVector<std::optional<GraphValue>> results;
+  for (std::string_view name : function.outputs) {
+    GraphValue *value = find(textOf(name));
+    results.push_back(value ? std::optional(*value) : std::nullopt);
+  }
+  calls.pop_back();
+  scopes.pop_back();
+  firstScope = before;
+  operatorSets = sets;
+  for (auto [number, name] : llvm::enumerate(node.outputs)) {
+    if (number >= results.size() || !results[number]) {
+      if (!name.empty())
+        builder.sink().report("function '" + textOf(function.name) + "' has no result for '" + textOf(name) + "'");
+      continue;
+    }
+    define(textOf(name), std::move(*results[number]));
+  }
+}
+
+void GraphBuilder::buildNode(const Node &node) {
+  llvm::StringRef op = textOf(node.op), domain = textOf(node.domain);
+  if (++nodesBuilt > mostNodes)
+    return builder.sink().report("the model has more than " + llvm::Twine(mostNodes) + " nodes, functions written out");
+  auto leaveOut = [&] {
+    for (std::string_view output : node.outputs)
+      if (!output.empty() && !scopes.back().contains(textOf(output))) {
+        GraphValue value;
+        value.isRefused = true;
+        define(textOf(output), value);
+      }
+  };
+  bool isComputable = true;
+  for (std::string_view input : node.inputs) {
+    GraphValue *value = input.empty() ? nullptr : find(textOf(input));
+    if (!input.empty() && !value && !isMissing(textOf(input)))
+      return builder.sink().report("node '" + nameOf(node) + "' (" + op + ") reads '" + textOf(input) +
+                                   "', which no node before it computes");
+    isComputable &= !value || !value->isRefused;
+  }
+  for (const Function &function : file.model().functions)
+    if (function.name == node.op && function.domain == node.domain && function.overload == node.overload) {
+      if (isComputable)
+        buildFunction(node, function);
+      return leaveOut();
+    }
+  int64_t version = versionOf(domain);
+  const OpRow *row = findOp(domain, op);
+  if (!row)
+    refusals.add(node, version, "is not imported");
+  else if (version == 0)
+    refusals.add(node, version, "the model does not say which version of the domain '" + domain + "' it uses");
+  else if (version < row->since)
+    refusals.add(node, version, "is imported from version " + llvm::Twine(row->since) + " on");
+  if (row && version >= row->since && version != 0 && isComputable) {
+    NodeContext context(*this, node, version, builder.nodeLocation(nameOf(node)));
+    if (!foldNode(context) && !context.isRefused())
+      row->build(context);
+  }
+  leaveOut();
+}
+
+/// Optional inputs that a call of a function leaves out are missing inside of it.
+bool GraphBuilder::isMissing(llvm::StringRef name) const {
+  return !calls.empty() && llvm::is_contained(calls.back().second->inputs, std::string_view(name));
+}
+
+void GraphBuilder::buildNodes(llvm::ArrayRef<Node> nodes) {
+  for (const Node &node : nodes) {
+    if (builder.sink().any())
+      return;
+    buildNode(node);
+  }
+}
+
+llvm::SmallVector<GraphValue> GraphBuilder::buildNested(const Graph &graph, llvm::ArrayRef<GraphValue> inputs) {
+  scopes.emplace_back();
+  auto leave = llvm::make_scope_exit([&] { scopes.pop_back(); });
+  for (auto [info, value] : llvm::zip(graph.inputs, inputs))
+    define(textOf(info.name), value);
+  defineInitializers(graph);
+  buildNodes(graph.nodes);
+  llvm::SmallVector<GraphValue> results;
+  for (const ValueInfo &info : graph.outputs) {
+    GraphValue *value = find(textOf(info.name));
+    if (!value)
+      builder.sink().report("the output '" + textOf(info.name) + "' of a nested graph is computed by no node");
+    results.push_back(value ? *value : GraphValue());
+  }
+  return results;
+}
+
+void GraphBuilder::outputs(const Graph &graph) {
+  if (graph.outputs.empty())
+    return builder.sink().report("the graph has no outputs");
+  for (const ValueInfo &info : graph.outputs) {
+    llvm::StringRef name = textOf(info.name);
+    GraphValue *value = find(name);
+    if (!value)
+      return builder.sink().report("output '" + name + "' is computed by no node");
+    if (value->isRefused)
+      continue;
+    if (!isPassed(value->type))
+      return builder.sink().report("output '" + name + "' has elements of type " + nameOf(value->type) +
+                                   ", which calls do not pass");
+    Location at = builder.nodeLocation(name);
+    Value tensor = tensorOf(at, *value);
+    builder.output(tensor, name, shapeOf(at, tensor), hasNoSign(value->type));
+  }
+}
+
+void GraphBuilder::build() {
+  scopes.emplace_back();
+  const Graph &graph = file.model().graph;
+  declareInputs(graph);
+  if (builder.sink().any())
+    return;
+  defineInitializers(graph);
+  buildNodes(graph.nodes);
+  if (builder.sink().any())
+    return;
+  outputs(graph);
+  if (!builder.sink().any() && !refusals.any())
+    builder.endFunction({}, ops().getDictionaryAttr({}));
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,95 @@
+//===- GraphBuilder.h - Emits IR of the graphs of an ONNX model ---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_ONNX_GRAPHBUILDER_H
+#define INTARSIA_IMPORT_ONNX_GRAPHBUILDER_H
+
+#include "lib/Formats/Onnx/OnnxFile.h"
+#include "lib/Import/Onnx/GraphValue.h"
+#include "lib/Import/Onnx/Refusals.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace intarsia::onnx {
+
+/// The tensors of a file by their keys.
+class OnnxWeights : public importer::WeightArchive {
+public:
+  explicit OnnxWeights(const onnx::File &source) : file{source.name(), "weights"} {
+    displayName = source.name();
+    for (const auto &[key, entry] : source.archived())
+      tensors.try_emplace(key, Tensor{&file, &entry});
+  }
+
+private:
+  importer::WeightArchive::File file;
+};
+
+/// Emits the main graph as a function. Ops are built one after the other by the functions of the table of ops
+/// (OpTable); what is not imported is refused, and its results with what is computed from them, so that one run finds
+/// all that is missing.
+class GraphBuilder {
+public:
+  GraphBuilder(importer::ModuleBuilder &builder, const File &file, Refusals &refusals);
+
+  void build();
+
+  importer::ModuleBuilder &ir() { return builder; }
+  mlir::OpBuilder &ops() { return builder.getBuilder(); }
+  mlir::MLIRContext *context() { return ops().getContext(); }
+  Refusals &getRefusals() { return refusals; }
+
+  //===-- Values ---------------------------------------------------------------------------------------------===//
+
+  /// Returns a value as a tensor of the IR. Null if its type is none of the IR's.
+  mlir::Value tensorOf(mlir::Location at, GraphValue &value);
+  /// Returns the elements of a value that import knows; null if it does not.
+  const Elements *elementsOf(GraphValue &value);
+  /// Returns the sizes of a value, which may be a tensor that no op has read yet.
+  Shape shapeOf(mlir::Location at, const GraphValue &value);
+  /// Returns the sizes of a tensor in terms of sizes that are known to be equal to others.
+  Shape shapeOf(mlir::Location at, mlir::Value tensor);
+  /// Remembers the sizes of a tensor.
+  void setShape(mlir::Value tensor, const Shape &shape);
+  /// True if two sizes are the same number, or the same size of a call.
+  bool areEqual(const Size &one, const Size &other) const;
+
+  GraphValue *find(llvm::StringRef name);
+  void define(llvm::StringRef name, GraphValue value);
+
+  /// Returns the attribute that a node has, or that the call of its function has for it; null if none.
+  const Attribute *resolve(const Attribute *attribute) const;
+
+  //===-- Graphs ---------------------------------------------------------------------------------------------===//
+
+  /// Emits the nodes of a graph where the builder stands. Returns the values of its outputs.
+  llvm::SmallVector<GraphValue> buildNested(const Graph &graph, llvm::ArrayRef<GraphValue> inputs);
+
+private:
+  void declareInputs(const Graph &graph);
+  void buildNodes(llvm::ArrayRef<Node> nodes);
+  void buildNode(const Node &node);
+  void buildFunction(const Node &node, const Function &function);
+  void defineInitializers(const Graph &graph);
+  int64_t versionOf(llvm::StringRef domain) const;
+  bool isMissing(llvm::StringRef name) const;
+  void outputs(const Graph &graph);
+
+  importer::ModuleBuilder &builder;
+  const File &file;
+  Refusals &refusals;
+  OnnxWeights weights;
+  std::vector<llvm::StringMap<GraphValue>> scopes;
+  size_t firstScope = 0;                                        ///< outermost one that names are looked for in
+  std::vector<std::pair<const Node *, const Function *>> calls; ///< of functions, which are being inlined
+  llvm::ArrayRef<OperatorSet> operatorSets;                     ///< of the model, or of the function that is inlined
+  llvm::DenseMap<mlir::Value, Shape> shapes;
+  uint64_t nodesBuilt = 0;
+};
+
+} // namespace intarsia::onnx
+
+#endif

@@ -1,0 +1,138 @@
+//===- GraphValue.cpp - What the importer knows of a value of a graph ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/GraphValue.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/APFloat.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+
+Type elementType(DataType type, MLIRContext *context) {
+  if (type == DataType::Bool)
+    return IntegerType::get(context, 1);
+  // Elements of fewer than 8 bits are packed in files, and tensors of the IR are not.
+  DataTypeFacts facts = factsOf(type);
+  if (facts.bits < 8 || facts.safetensors.empty())
+    return {};
+  return importer::elementType(llvm::StringRef(facts.safetensors), context);
+}
+
+bool isFloat(DataType type) {
+  switch (type) {
+  case DataType::Float:
+  case DataType::Double:
+  case DataType::Float16:
+  case DataType::Bfloat16:
+  case DataType::Float8E4M3FN:
+  case DataType::Float8E4M3FNUZ:
+  case DataType::Float8E5M2:
+  case DataType::Float8E5M2FNUZ:
+  case DataType::Float4E2M1:
+  case DataType::Float8E8M0:
+  case DataType::Float6E2M3:
+  case DataType::Float6E3M2:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool isUnsigned(DataType type) {
+  switch (type) {
+  case DataType::Bool:
+  case DataType::Uint2:
+  case DataType::Uint4:
+  case DataType::Uint8:
+  case DataType::Uint16:
+  case DataType::Uint32:
+  case DataType::Uint64:
+    return true;
+  default:
+    return false;
+  }
+}
+
+std::string nameOf(DataType type) {
+  std::string_view name = factsOf(type).name;
+  return name.empty() ? "type " + std::to_string(int32_t(type)) : std::string(name);
+}
+
+/// Returns the semantics of a float that APFloat has; null for others.
+static const llvm::fltSemantics *semanticsOf(DataType type) {
+  switch (type) {
+  case DataType::Float16:
+    return &llvm::APFloat::IEEEhalf();
+  case DataType::Bfloat16:
+    return &llvm::APFloat::BFloat();
+  case DataType::Float:
+    return &llvm::APFloat::IEEEsingle();
+  case DataType::Double:
+    return &llvm::APFloat::IEEEdouble();
+  case DataType::Float8E4M3FN:
+    return &llvm::APFloat::Float8E4M3FN();
+  case DataType::Float8E5M2:
+    return &llvm::APFloat::Float8E5M2();
+  default:
+    return nullptr;
+  }
+}
+
+std::optional<Elements> readElements(const Tensor &tensor) {
+  unsigned bits = bitsOf(tensor.type);
+  const llvm::fltSemantics *semantics = isFloat(tensor.type) ? semanticsOf(tensor.type) : nullptr;
+  if (bits < 8 || bits > 64 || tensor.type == DataType::Complex64 || (isFloat(tensor.type) && !semantics))
+    return std::nullopt;
+  Elements elements{llvm::SmallVector<int64_t>(tensor.dims.begin(), tensor.dims.end()), {}};
+  int64_t count = tensor.elements();
+  unsigned bytes = bits / 8;
+  elements.values.reserve(count);
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t raw = 0;
+    std::memcpy(&raw, tensor.data + i * bytes, bytes);
+    if (semantics) {
+      llvm::APFloat value(*semantics, llvm::APInt(bits, raw));
+      bool isLossy;
+      value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &isLossy);
+      elements.values.push_back(Element::ofReal(value.convertToDouble()));
+    } else if (isUnsigned(tensor.type)) {
+      elements.values.push_back(int64_t(raw));
+    } else {
+      elements.values.push_back(llvm::APInt(bits, raw).getSExtValue());
+    }
+  }
+  return elements;
+}
+
+Element rounded(const Element &element, DataType type) {
+  if (element.isSize())
+    return element;
+  if (const llvm::fltSemantics *semantics = semanticsOf(type)) {
+    llvm::APFloat value(element.number());
+    bool isLossy;
+    value.convert(*semantics, llvm::APFloat::rmNearestTiesToEven, &isLossy);
+    value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &isLossy);
+    return Element::ofReal(value.convertToDouble());
+  }
+  if (type == DataType::Bool)
+    return int64_t(element.number() != 0);
+  int64_t integer = element.integer;
+  if (element.isReal()) {
+    // A number outside of the type has no defined result; it becomes the nearest one.
+    constexpr double limit = 9223372036854775808.0;
+    integer = element.real >= limit ? INT64_MAX : element.real >= -limit ? int64_t(element.real) : INT64_MIN;
+  }
+  unsigned bits = bitsOf(type);
+  if (bits >= 64)
+    return integer;
+  llvm::APInt wrapped = llvm::APInt(64, uint64_t(integer)).trunc(bits);
+  return isUnsigned(type) ? int64_t(wrapped.getZExtValue()) : wrapped.getSExtValue();
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,89 @@
+//===- GraphValue.h - What the importer knows of a value of a graph -----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_ONNX_GRAPHVALUE_H
+#define INTARSIA_IMPORT_ONNX_GRAPHVALUE_H
+
+#include "lib/Formats/Onnx/OnnxModel.h"
+#include "lib/Import/Builder/ModuleBuilder.h"
+#include <memory>
+
+namespace intarsia::onnx {
+
+using importer::Shape;
+using importer::Size;
+
+/// An element that import knows: an integer, a real number, or a size that the call decides.
+struct Element {
+  enum class Kind { Integer, Real, Size };
+
+  Element(int64_t integer = 0) : integer(integer) {}
+  static Element ofReal(double real) {
+    Element element;
+    element.kind = Kind::Real;
+    element.real = real;
+    return element;
+  }
+  /// Of a size that is a number, an integer.
+  static Element of(const Size &size) {
+    Element element(size.isDynamic() ? 0 : size.value);
+    if (size.isDynamic()) {
+      element.kind = Kind::Size;
+      element.size = size;
+    }
+    return element;
+  }
+
+  bool isInteger() const { return kind == Kind::Integer; }
+  bool isReal() const { return kind == Kind::Real; }
+  bool isSize() const { return kind == Kind::Size; }
+  bool isNumber() const { return !isSize(); }
+  double number() const { return isReal() ? real : double(integer); }
+  /// An integer or a size as a size.
+  Size asSize() const { return isSize() ? size : Size(integer); }
+
+  Kind kind = Kind::Integer;
+  int64_t integer = 0;
+  double real = 0;
+  Size size = 0;
+};
+
+/// The elements of a tensor, row-major.
+struct Elements {
+  llvm::SmallVector<int64_t> shape;
+  std::vector<Element> values;
+};
+
+/// A value of a graph. Integers that shapes are made of are followed as elements; they become a tensor of the IR where
+/// an op reads them as data.
+struct GraphValue {
+  DataType type = DataType::Undefined;
+  mlir::Value tensor;                       ///< null until an op reads it as data
+  std::shared_ptr<const Elements> elements; ///< null if they are not known
+  const Tensor *stored = nullptr;           ///< in the file, if it lies there
+  bool isRefused = false;                   ///< it is computed by a node that is not imported
+};
+
+/// Returns the type of elements in IR, where integers have no signs; null for those that IR does not have.
+mlir::Type elementType(DataType type, mlir::MLIRContext *context);
+
+bool isFloat(DataType type);
+bool isUnsigned(DataType type); ///< bool included
+inline bool isInteger(DataType type) { return !isFloat(type) && type != DataType::Bool; }
+/// Returns the bits of an element.
+inline unsigned bitsOf(DataType type) { return factsOf(type).bits; }
+/// Returns "float", or "type 99" for a number that is none.
+std::string nameOf(DataType type);
+
+/// Reads the elements of a tensor of the file; nullopt for types that are no numbers of up to 64 bits.
+std::optional<Elements> readElements(const Tensor &tensor);
+
+/// Returns what an element becomes when it is stored with a type: integers wrap, reals are rounded.
+Element rounded(const Element &element, DataType type);
+
+} // namespace intarsia::onnx
+
+#endif

@@ -1,0 +1,139 @@
+//===- NodeContext.cpp - A node that is imported, and its operands ------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/NodeContext.h"
+
+#include "lib/Support/Status.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+
+static llvm::StringRef textOf(std::string_view text) { return {text.data(), text.size()}; }
+
+RankedTensorType tensorType(Value tensor) { return cast<RankedTensorType>(tensor.getType()); }
+
+void NodeContext::refuse(const llvm::Twine &reason) {
+  if (!refused)
+    graph.getRefusals().add(node, version, reason);
+  refused = true;
+}
+
+GraphValue &NodeContext::input(size_t number) {
+  if (has(number))
+    if (GraphValue *value = graph.find(textOf(node.inputs[number])))
+      return *value;
+  return missing = GraphValue();
+}
+
+Value NodeContext::tensor(size_t number) {
+  GraphValue &value = input(number);
+  Value tensor;
+  if (value.type == DataType::Undefined)
+    refuse("has no input " + llvm::Twine(number));
+  else if (!(tensor = graph.tensorOf(at, value)))
+    refuse("input " + llvm::Twine(number) + " has elements of type " + nameOf(value.type) +
+           ", which are not computed with");
+  if (tensor)
+    return tensor;
+  return filled({}, ops().getF32FloatAttr(0));
+}
+
+const Elements *NodeContext::elements(size_t number, llvm::StringRef name) {
+  const Elements *elements = has(number) ? graph.elementsOf(input(number)) : nullptr;
+  if (!elements)
+    refuse("input '" + name + "' is computed by the call, and must be known to the compiler");
+  return elements;
+}
+
+std::optional<llvm::SmallVector<int64_t>> NodeContext::integers(size_t number, llvm::StringRef name) {
+  const Elements *known = elements(number, name);
+  if (!known)
+    return std::nullopt;
+  llvm::SmallVector<int64_t> result;
+  for (const Element &each : known->values) {
+    if (!each.isInteger()) {
+      refuse("input '" + name + "' depends on sizes of the call, and must be known to the compiler");
+      return std::nullopt;
+    }
+    result.push_back(each.integer);
+  }
+  return result;
+}
+
+//===-- Attributes --------------------------------------------------------------------------------------------===//
+
+const Attribute *NodeContext::attribute(llvm::StringRef name) const {
+  return graph.resolve(node.find(std::string_view(name)));
+}
+
+int64_t NodeContext::integer(llvm::StringRef name, int64_t byDefault) {
+  const Attribute *found = attribute(name);
+  if (found && found->type != AttributeType::Int)
+    refuse("attribute '" + name + "' is no integer");
+  return found ? found->integer : byDefault;
+}
+
+double NodeContext::number(llvm::StringRef name, double byDefault) {
+  const Attribute *found = attribute(name);
+  if (found && found->type != AttributeType::Float)
+    refuse("attribute '" + name + "' is no number");
+  return found ? found->number : byDefault;
+}
+
+llvm::StringRef NodeContext::text(llvm::StringRef name, llvm::StringRef byDefault) {
+  const Attribute *found = attribute(name);
+  if (found && found->type != AttributeType::String)
+    refuse("attribute '" + name + "' is no text");
+  return found ? textOf(found->text) : byDefault;
+}
+
+std::optional<llvm::SmallVector<int64_t>> NodeContext::integers(llvm::StringRef name) {
+  const Attribute *found = attribute(name);
+  if (!found)
+    return std::nullopt;
+  if (found->type != AttributeType::Ints)
+    refuse("attribute '" + name + "' is no list of integers");
+  return llvm::SmallVector<int64_t>(found->integers.begin(), found->integers.end());
+}
+
+const Graph *NodeContext::subgraph(llvm::StringRef name) {
+  const Attribute *found = attribute(name);
+  if (found && found->graphs.size() == 1)
+    return &found->graphs.front();
+  refuse("attribute '" + name + "' is no graph");
+  return nullptr;
+}
+
+int64_t NodeContext::axis(int64_t axis, int64_t rank, llvm::StringRef name) {
+  if (axis >= -rank && axis < rank)
+    return axis < 0 ? axis + rank : axis;
+  refuse("'" + name + "' is " + llvm::Twine(axis) + ", of a tensor of " + llvm::Twine(rank) + " dimensions");
+  return 0;
+}
+
+//===-- Results -----------------------------------------------------------------------------------------------===//
+
+void NodeContext::result(size_t output, GraphValue value) {
+  if (isWanted(output) && !refused)
+    graph.define(textOf(node.outputs[output]), std::move(value));
+}
+
+void NodeContext::result(size_t output, Value tensor, DataType type) {
+  GraphValue value;
+  value.type = type;
+  value.tensor = tensor;
+  result(output, std::move(value));
+}
+
+void NodeContext::result(DataType type, Elements elements) {
+  GraphValue value;
+  value.type = type;
+  value.elements = std::make_shared<Elements>(std::move(elements));
+  result(0, std::move(value));
+}
+
+} // namespace intarsia::onnx

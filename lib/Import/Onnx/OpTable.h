@@ -1,0 +1,51 @@
+//===- OpTable.h - The ops of ONNX that are imported --------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_ONNX_OPTABLE_H
+#define INTARSIA_IMPORT_ONNX_OPTABLE_H
+
+#include "lib/Import/Onnx/NodeContext.h"
+
+namespace intarsia::onnx {
+
+/// An op: the function reads the node's version where meanings differ.
+struct OpRow {
+  llvm::StringLiteral domain; ///< "" for ai.onnx
+  llvm::StringLiteral name;
+  int64_t since; ///< the least version that it is imported in
+  BuildFunction build;
+};
+
+// A group of ops is a file in Ops/, which has its rows.
+llvm::ArrayRef<OpRow> elementwiseOps();
+llvm::ArrayRef<OpRow> activationOps();
+llvm::ArrayRef<OpRow> shapeOps();
+llvm::ArrayRef<OpRow> constantOps();
+llvm::ArrayRef<OpRow> linearOps();
+llvm::ArrayRef<OpRow> convOps();
+llvm::ArrayRef<OpRow> poolOps();
+llvm::ArrayRef<OpRow> normOps();
+llvm::ArrayRef<OpRow> reductionOps();
+llvm::ArrayRef<OpRow> indexingOps();
+llvm::ArrayRef<OpRow> imageOps();
+llvm::ArrayRef<OpRow> lossOps();
+llvm::ArrayRef<OpRow> controlFlowOps();
+llvm::ArrayRef<OpRow> attentionOps();
+llvm::ArrayRef<OpRow> quantizedOps();
+
+/// Returns the op of a name, null if it is not imported.
+const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);
+
+/// Builds a node whose inputs are known as elements, if it is one of those that shapes are computed by. Returns false
+/// if it is not, or if they are not known.
+bool foldNode(NodeContext &node);
+
+/// The newest version of the operator set of ai.onnx that is known.
+constexpr int64_t newestVersion = 28;
+
+} // namespace intarsia::onnx
+
+#endif

@@ -1,0 +1,361 @@
+//===- Attention.cpp - Attention, rotary positions, what language models are made of -----------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Definitions: https://onnx.ai/onnx/operators/onnx__Attention.html (versions 23 to 25) and onnx__RotaryEmbedding.html.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Scalars.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+namespace {
+
+/// True for elements that nn.matmul and nn.softmax compute with.
+bool isComputed(NodeContext &node) {
+  DataType type = node.typeOf(0);
+  if (type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16)
+    return true;
+  node.refuse("elements are of type " + nameOf(type));
+  return false;
+}
+
+/// Returns rows [batch, sequence, heads * features] as [batch, heads, sequence, features].
+Value headsFirst(NodeContext &node, Value rows, int64_t heads) {
+  Shape shape = node.graph.shapeOf(node.at, rows);
+  if (shape.size() == 4)
+    return rows;
+  Size features = node.compute(importer::SizeOp::Divide, shape[2], heads);
+  return node.transposed(node.reshaped(rows, {shape[0], shape[1], heads, features}), {0, 2, 1, 3});
+}
+
+/// Returns each head of [batch, heads, …] several times, one behind the other.
+Value repeatedHeads(NodeContext &node, Value heads, int64_t times) {
+  if (times == 1)
+    return heads;
+  Shape shape = node.graph.shapeOf(node.at, heads);
+  Shape split{shape[0], shape[1], times, shape[2], shape[3]};
+  Value repeated = node.broadcastTo(node.reshaped(heads, {shape[0], shape[1], 1, shape[2], shape[3]}), split);
+  return node.reshaped(repeated, {shape[0], node.product({shape[1], Size(times)}), shape[2], shape[3]});
+}
+
+/// Which keys a query may read.
+struct Visibility {
+  bool isCausal = false;
+  int64_t left = -1, right = -1; ///< positions that a window reaches over, -1 without limit
+  Size past = 0;                 ///< keys before the first query, where each batch has as many
+  bool isLengthGiven = false;    ///< the numbers of keys are an input
+};
+
+/// Adds a mask to scores [batch, heads, queries, keys], and makes those of keys that a query may not read -inf.
+Value masked(NodeContext &node, Value scores, Value mask, DataType ofMask, Value lengths, const Visibility &visible) {
+  DataType type = node.typeOf(0);
+  llvm::SmallVector<Value> operands{scores};
+  if (mask)
+    operands.push_back(mask);
+  if (lengths)
+    operands.push_back(lengths);
+  bool isAnyHidden = visible.isCausal || visible.left >= 0 || visible.right >= 0 || lengths;
+  if (operands.size() == 1 && !isAnyHidden)
+    return scores;
+  OpFoldResult past = node.ir().size(visible.past), queries = node.ir().size(node.graph.shapeOf(node.at, scores)[2]);
+  Type element = node.irType(type);
+  return node.broadcast(operands, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+    auto indexOf = [&](OpFoldResult size) -> Value {
+      if (auto number = dyn_cast<mlir::Attribute>(size))
+        return arith::ConstantIndexOp::create(b, at, cast<IntegerAttr>(number).getInt());
+      return cast<Value>(size);
+    };
+    auto both = [&](Value one, Value other) -> Value {
+      return one ? Value(arith::AndIOp::create(b, at, one, other)) : other;
+    };
+    auto compare = [&](arith::CmpIPredicate predicate, Value one, Value other) -> Value {
+      return arith::CmpIOp::create(b, at, predicate, one, other);
+    };
+    Value score = v[0], isSeen;
+    if (mask && ofMask == DataType::Bool)
+      isSeen = v[1];
+    else if (mask)
+      score = arith::AddFOp::create(b, at, score, v[1]);
+    Value key = linalg::IndexOp::create(b, at, 3), query = linalg::IndexOp::create(b, at, 2), offset = indexOf(past);
+    if (lengths) {
+      Value length = arith::IndexCastOp::create(b, at, b.getIndexType(), v[operands.size() - 1]);
+      isSeen = both(isSeen, compare(arith::CmpIPredicate::slt, key, length));
+      offset = arith::SubIOp::create(b, at, length, indexOf(queries));
+    }
+    Value position = arith::AddIOp::create(b, at, query, offset);
+    if (visible.isCausal)
+      isSeen = both(isSeen, compare(arith::CmpIPredicate::sle, key, position));
+    auto moved = [&](int64_t by) -> Value {
+      return arith::AddIOp::create(b, at, position, arith::ConstantIndexOp::create(b, at, by));
+    };
+    if (visible.left >= 0)
+      isSeen = both(isSeen, compare(arith::CmpIPredicate::sge, key, moved(-visible.left)));
+    if (visible.right >= 0)
+      isSeen = both(isSeen, compare(arith::CmpIPredicate::sle, key, moved(visible.right)));
+    if (!isSeen)
+      return score;
+    Value least = importer::floatConstant(b, at, element, -std::numeric_limits<double>::infinity());
+    return arith::SelectOp::create(b, at, isSeen, score, least);
+  });
+}
+
+/// Returns a mask with as many keys as there are; those that it lacks are not read.
+Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys) {
+  Shape shape = node.graph.shapeOf(node.at, mask);
+  Size has = shape.empty() ? Size(1) : shape.back();
+  if (has.isDynamic() || keys.isDynamic() || has.value >= keys.value || has.value == 1)
+    return mask;
+  shape.back() = keys.value - has.value;
+  double hidden = type == DataType::Bool ? 0 : -std::numeric_limits<double>::infinity();
+  Value rest = node.filled(shape, node.numberAttribute(type, hidden));
+  Value whole = node.ir().concat(node.at, {mask, rest}, shape.size() - 1);
+  shape.back() = keys;
+  node.graph.setShape(whole, shape);
+  return whole;
+}
+
+void attention(NodeContext &node) {
+  Value query = node.tensor(0), key = node.tensor(1), value = node.tensor(2);
+  if (node.isRefused() || !isComputed(node))
+    return;
+  DataType type = node.typeOf(0);
+  int64_t rank = tensorType(query).getRank();
+  int64_t queryHeads = node.integer("q_num_heads", 0), keyHeads = node.integer("kv_num_heads", 0);
+  if ((rank != 3 && rank != 4) || tensorType(key).getRank() != rank || tensorType(value).getRank() != rank ||
+      (rank == 3 && (queryHeads < 1 || keyHeads < 1)))
+    return node.refuse("inputs are of " + llvm::Twine(rank) +
+                       " dimensions, must have 4, or 3 and both numbers of heads");
+  query = headsFirst(node, query, queryHeads);
+  key = headsFirst(node, key, keyHeads);
+  value = headsFirst(node, value, keyHeads);
+  Visibility visible;
+  visible.isCausal = node.integer("is_causal", 0) != 0;
+  visible.left = node.integer("left_window_size", -1);
+  visible.right = node.integer("right_window_size", -1);
+  auto withPast = [&](size_t input, Value current) {
+    if (!node.has(input))
+      return current;
+    Value past = node.tensor(input);
+    Shape before = node.graph.shapeOf(node.at, past), shape = node.graph.shapeOf(node.at, current);
+    visible.past = before.size() == 4 ? before[2] : Size(0);
+    if (before.size() != 4) {
+      node.refuse("the past has " + llvm::Twine(before.size()) + " dimensions");
+      return current;
+    }
+    shape[2] = node.compute(importer::SizeOp::Add, before[2], shape[2]);
+    Value whole = node.ir().concat(node.at, {past, current}, 2);
+    node.graph.setShape(whole, shape);
+    return whole;
+  };
+  key = withPast(4, key);
+  value = withPast(5, value);
+  node.result(1, key, type);
+  node.result(2, value, type);
+  Shape ofQuery = node.graph.shapeOf(node.at, query), ofKey = node.graph.shapeOf(node.at, key),
+        ofValue = node.graph.shapeOf(node.at, value);
+  if (node.isRefused() || ofQuery[1].isDynamic() || ofKey[1].isDynamic() || ofKey[1].value < 1 ||
+      ofQuery[1].value % ofKey[1].value != 0 || ofQuery[3].isDynamic())
+    return node.refuse("numbers of heads and features are not known, or do not go together");
+  int64_t times = ofQuery[1].value / ofKey[1].value;
+  key = repeatedHeads(node, key, times);
+  value = repeatedHeads(node, value, times);
+  OpBuilder &ops = node.ops();
+  auto product = [&](Value left, Value right, bool isTurned, Shape shape) {
+    Value result = nn::MatmulOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(type)), left, right,
+                                        UnitAttr(), isTurned ? ops.getUnitAttr() : UnitAttr(), TypeAttr());
+    node.graph.setShape(result, shape);
+    return result;
+  };
+  double scale = node.number("scale", 0), softcap = node.number("softcap", 0);
+  if (!node.hasAttribute("scale"))
+    scale = 1 / std::sqrt(double(ofQuery[3].value));
+  Value scores = product(query, key, true, {ofQuery[0], ofQuery[1], ofQuery[2], ofKey[2]});
+  scores = unary(node, scores, type, [&](Scalars &s, Value x) -> Value {
+    return arith::MulFOp::create(s.builder, s.at, x, s.number(scale));
+  });
+  int64_t shown = node.integer("qk_matmul_output_mode", 0);
+  if (shown == 0)
+    node.result(3, scores, type);
+  if (softcap > 0)
+    scores = unary(node, scores, type, [&](Scalars &s, Value x) -> Value {
+      Value divided = arith::DivFOp::create(s.builder, s.at, x, s.number(softcap));
+      return arith::MulFOp::create(s.builder, s.at, s.inSingle<math::TanhOp>(divided), s.number(softcap));
+    });
+  if (shown == 1)
+    node.result(3, scores, type);
+  Value mask = node.has(3) ? withAllKeys(node, node.tensor(3), node.typeOf(3), ofKey[2]) : Value();
+  Value lengths;
+  if (node.has(6) && !node.isRefused()) {
+    Value given = node.tensor(6);
+    Shape batch = node.graph.shapeOf(node.at, given);
+    if (batch.size() != 1)
+      return node.refuse("'nonpad_kv_seqlen' has " + llvm::Twine(batch.size()) + " dimensions");
+    lengths = node.reshaped(given, {batch[0], 1, 1, 1});
+  }
+  if (node.isRefused())
+    return;
+  scores = masked(node, scores, mask, node.has(3) ? node.typeOf(3) : type, lengths, visible);
+  if (shown == 2)
+    node.result(3, scores, type);
+  auto precision = DataType(node.integer("softmax_precision", int64_t(type)));
+  if (precision != DataType::Float && precision != DataType::Double)
+    precision = type;
+  if (precision == DataType::Double)
+    precision = DataType::Float;
+  Value wide = node.cast(scores, type, precision);
+  Shape shape = node.graph.shapeOf(node.at, wide);
+  Value weights = nn::SoftmaxOp::create(ops, node.at, wide.getType(), wide);
+  node.graph.setShape(weights, shape);
+  weights = node.cast(weights, precision, type);
+  if (shown == 3)
+    node.result(3, weights, type);
+  Value result = product(weights, value, false, {ofQuery[0], ofQuery[1], ofQuery[2], ofValue[3]});
+  if (rank == 3)
+    result = node.reshaped(node.transposed(result, {0, 2, 1, 3}),
+                           {ofQuery[0], ofQuery[2], node.product({ofQuery[1], ofValue[3]})});
+  node.result(0, result, type);
+}
+
+/// Turns pairs of features by angles whose cosines and sines are tables [positions, pairs], or [batch, sequence,
+/// pairs].
+void rotaryEmbedding(NodeContext &node) {
+  Value input = node.tensor(0), cosines = node.tensor(1), sines = node.tensor(2);
+  if (node.isRefused() || !isComputed(node))
+    return;
+  DataType type = node.typeOf(0);
+  Shape given = node.graph.shapeOf(node.at, input);
+  bool isInterleaved = node.integer("interleaved", 0) != 0;
+  int64_t heads = node.integer("num_heads", 0), turned = node.integer("rotary_embedding_dim", 0);
+  if ((given.size() != 3 && given.size() != 4) || (given.size() == 3 && heads < 1) || given.back().isDynamic())
+    return node.refuse("the input has " + llvm::Twine(given.size()) +
+                       " dimensions, must have 4, or 3 and a number of "
+                       "heads");
+  Value rows = given.size() == 4 ? node.transposed(input, {0, 2, 1, 3})
+                                 : node.reshaped(input, {given[0], given[1], heads, given[2].value / heads});
+  Shape shape = node.graph.shapeOf(node.at, rows);
+  int64_t features = shape[3].value;
+  turned = turned ? turned : features;
+  if (turned % 2 != 0 || turned > features)
+    return node.refuse("attribute 'rotary_embedding_dim' is " + llvm::Twine(turned) + ", of " + llvm::Twine(features) +
+                       " features");
+  // The angles of each row: [batch, sequence, 1, pairs].
+  auto anglesOf = [&](Value table) {
+    Shape own = node.graph.shapeOf(node.at, table);
+    if (!node.has(3)) {
+      if (own.size() == 3)
+        return node.reshaped(table, {own[0], own[1], 1, own[2]});
+      node.refuse("tables have " + llvm::Twine(own.size()) + " dimensions");
+      return table;
+    }
+    Value positions = node.tensor(3);
+    Shape which = node.graph.shapeOf(node.at, positions);
+    if (own.size() != 2 || which.size() != 2) {
+      node.refuse("tables have " + llvm::Twine(own.size()) + " dimensions");
+      return table;
+    }
+    Value picked = node.ir().embedding(node.at, table, positions, node.irType(type));
+    node.graph.setShape(picked, {which[0], which[1], own[1]});
+    return node.reshaped(picked, {which[0], which[1], 1, own[1]});
+  };
+  Value cosine = anglesOf(cosines), sine = anglesOf(sines);
+  if (node.isRefused())
+    return;
+  int64_t half = turned / 2;
+  Value first = isInterleaved ? node.sliced(rows, 3, 0, half, 2) : node.sliced(rows, 3, 0, half);
+  Value second = isInterleaved ? node.sliced(rows, 3, 1, half, 2) : node.sliced(rows, 3, half, half);
+  auto turn = [&](Value one, Value other, bool isFirst) {
+    Type element = node.irType(type);
+    return node.broadcast({one, other, cosine, sine}, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+      Value kept = arith::MulFOp::create(b, at, v[0], v[2]), moved = arith::MulFOp::create(b, at, v[1], v[3]);
+      if (isFirst)
+        return arith::SubFOp::create(b, at, kept, moved);
+      return arith::AddFOp::create(b, at, kept, moved);
+    });
+  };
+  Value real = turn(first, second, true), imaginary = turn(second, first, false);
+  auto joined = [&](llvm::ArrayRef<Value> parts, int64_t axis, Shape sizes) {
+    Value result = node.ir().concat(node.at, parts, axis);
+    node.graph.setShape(result, sizes);
+    return result;
+  };
+  Value result;
+  Shape pairs{shape[0], shape[1], shape[2], half, 1}, whole{shape[0], shape[1], shape[2], turned};
+  if (isInterleaved) {
+    Value both = joined({node.reshaped(real, pairs), node.reshaped(imaginary, pairs)}, 4,
+                        {shape[0], shape[1], shape[2], half, 2});
+    result = node.reshaped(both, whole);
+  } else {
+    result = joined({real, imaginary}, 3, whole);
+  }
+  if (turned < features)
+    result = joined({result, node.sliced(rows, 3, turned, features - turned)}, 3, shape);
+  node.result(given.size() == 4 ? node.transposed(result, {0, 2, 1, 3}) : node.reshaped(result, given));
+}
+
+/// a * sigmoid(alpha * a) * b
+void swiGlu(NodeContext &node) {
+  double alpha = node.number("alpha", 1);
+  Value a = node.tensor(0), b = node.tensor(1);
+  if (!isFloat(node.typeOf(0)))
+    node.refuse("elements are of type " + nameOf(node.typeOf(0)));
+  if (node.isRefused())
+    return;
+  node.result(combine(node, {a, b}, node.typeOf(0), [&](Scalars &s, Value x, Value y) -> Value {
+    Value negative = arith::MulFOp::create(s.builder, s.at, x, s.number(-alpha));
+    Value sum = arith::AddFOp::create(s.builder, s.at, s.number(1), s.inSingle<math::ExpOp>(negative));
+    return arith::MulFOp::create(s.builder, s.at, arith::DivFOp::create(s.builder, s.at, x, sum), y);
+  }));
+}
+
+/// A convolution of each channel over the last positions of a state and those of the input; the state moves on.
+void causalConv(NodeContext &node) {
+  Value input = node.tensor(0), weight = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
+  llvm::StringRef activation = node.text("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    node.refuse("attribute 'activation' is '" + activation + "', must be none, silu or swish");
+  if (node.isRefused() || !isComputed(node))
+    return;
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, input), ofWeight = node.graph.shapeOf(node.at, weight);
+  if (shape.size() != 3 || ofWeight.size() != 3 || shape[1].isDynamic() || ofWeight[2].isDynamic() ||
+      ofWeight[0].value != shape[1].value || ofWeight[1].value != 1)
+    return node.refuse("the weight does not have one window for each channel of the input");
+  int64_t channels = shape[1].value, window = ofWeight[2].value;
+  Shape before{shape[0], channels, window - 1},
+      all{shape[0], channels, node.compute(importer::SizeOp::Add, shape[2], window - 1)};
+  Value whole = input;
+  if (window > 1) {
+    Value past = node.has(3) ? node.tensor(3) : node.filled(before, node.numberAttribute(type, 0));
+    whole = node.ir().concat(node.at, {past, input}, 2);
+    node.graph.setShape(whole, all);
+  }
+  importer::Windows windows;
+  windows.window = {window};
+  windows.groups = channels;
+  Value last = node.ir().channelsLast(node.at, whole);
+  Value result = node.ir().conv(node.at, last, node.ir().convWeight(node.at, weight), bias, windows);
+  if (activation != "none")
+    result = node.ir().activation(node.at, result, importer::Activation::Silu);
+  node.result(0, node.ir().channelsFirst(node.at, result), type);
+  if (node.isWanted(1))
+    node.result(1, node.sliced(whole, 2, shape[2], window - 1), type);
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> attentionOps() {
+  static const OpRow rows[] = {
+      {"", "Attention", 23, attention},
+      {"", "RotaryEmbedding", 23, rotaryEmbedding},
+      {"", "SwiGLU", 28, swiGlu},
+      {"", "CausalConvWithState", 27, causalConv},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

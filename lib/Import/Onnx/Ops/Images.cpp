@@ -1,0 +1,210 @@
+//===- Images.cpp - Tensors at another size, and at other coordinates ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Windowed.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+namespace {
+
+/// How positions of the result lie in the input, along one axis of which sizes are numbers.
+struct Coordinates {
+  float scale, shift = 0, offset = 0;
+};
+
+/// https://onnx.ai/onnx/operators/onnx__Resize.html, coordinate_transformation_mode.
+std::optional<Coordinates> coordinates(NodeContext &node, llvm::StringRef mode, int64_t size, int64_t result,
+                                       double scale, double begin, double end) {
+  auto step = float(1 / scale);
+  if (mode == "asymmetric")
+    return Coordinates{step};
+  if (mode == "half_pixel")
+    return Coordinates{step, 0.5f, -0.5f};
+  if (mode == "pytorch_half_pixel")
+    return result > 1 ? Coordinates{step, 0.5f, -0.5f} : Coordinates{step, 0, 0};
+  if (mode == "half_pixel_symmetric") {
+    double adjustment = result / (scale * size), center = size / 2.0;
+    return Coordinates{step, 0.5f, float(center * (1 - adjustment) - 0.5)};
+  }
+  if (mode == "align_corners") // of the size before it is rounded down
+    return Coordinates{result > 1 ? float((size - 1) / (scale * size - 1)) : 0.0f};
+  if (mode == "tf_crop_and_resize") {
+    if (result > 1)
+      return Coordinates{float((end - begin) * (size - 1) / (result - 1)), 0, float(begin * (size - 1))};
+    return Coordinates{1, 0, float(0.5 * (begin + end) * (size - 1))};
+  }
+  node.refuse("attribute 'coordinate_transformation_mode' is '" + mode + "'");
+  return std::nullopt;
+}
+
+void resize(NodeContext &node) {
+  Value data = node.tensor(0);
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, data);
+  auto rank = int64_t(shape.size());
+  bool isUpsample = node.node.op == "Upsample", isOld = isUpsample || node.version < 11;
+  // Inputs: X, scales; since version 11 X, roi, scales, sizes. Upsample had an attribute at first.
+  size_t scalesAt = isOld ? 1 : 2;
+  std::vector<double> scales;
+  std::optional<llvm::SmallVector<int64_t>> sizes;
+  if (isUpsample && node.version < 9) {
+    const Attribute *given = node.attribute("scales");
+    if (given)
+      scales.assign(given->numbers.begin(), given->numbers.end());
+  } else if (node.has(scalesAt)) {
+    const Elements *given = node.elements(scalesAt, "scales");
+    for (const Element &each : given ? llvm::ArrayRef(given->values) : llvm::ArrayRef<Element>())
+      scales.push_back(each.number());
+  }
+  if (!isOld && node.has(3))
+    sizes = node.integers(3, "sizes");
+  llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (auto given = node.integers("axes")) {
+    axes = *given;
+    for (int64_t &axis : axes)
+      axis = node.axis(axis, rank, "axes");
+  }
+  if (node.isRefused())
+    return;
+  if (sizes ? sizes->size() != axes.size() : scales.size() != axes.size())
+    return node.refuse("'scales' and 'sizes' have no entry for each axis");
+  llvm::StringRef kind = node.text("mode", "nearest");
+  llvm::StringRef mode = isOld ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
+  llvm::StringRef rounding = isOld ? "floor" : node.text("nearest_mode", "round_prefer_floor");
+  llvm::StringRef policy = node.text("keep_aspect_ratio_policy", "stretch");
+  auto interpolation = llvm::StringSwitch<std::optional<nn::Interpolation>>(kind)
+                           .Case("nearest", nn::Interpolation::Nearest)
+                           .Cases({"linear", "bilinear"}, nn::Interpolation::Linear)
+                           .Case("cubic", nn::Interpolation::Cubic)
+                           .Default(std::nullopt);
+  auto nearest = llvm::StringSwitch<std::optional<nn::NearestRounding>>(rounding)
+                     .Case("floor", nn::NearestRounding::Floor)
+                     .Case("ceil", nn::NearestRounding::Ceil)
+                     .Case("round_prefer_floor", nn::NearestRounding::HalfDown)
+                     .Case("round_prefer_ceil", nn::NearestRounding::HalfUp)
+                     .Default(std::nullopt);
+  if (!interpolation || !nearest || (policy != "stretch" && policy != "not_larger" && policy != "not_smaller"))
+    return node.refuse("attributes 'mode', 'nearest_mode' or 'keep_aspect_ratio_policy' are unknown");
+  std::vector<double> region;
+  if (mode == "tf_crop_and_resize") {
+    const Elements *given = node.has(1) ? node.elements(1, "roi") : nullptr;
+    for (const Element &each : given ? llvm::ArrayRef(given->values) : llvm::ArrayRef<Element>())
+      region.push_back(each.number());
+    if (region.size() != 2 * axes.size())
+      return node.refuse("'roi' has no begin and end for each axis");
+  }
+  if (sizes && policy != "stretch") {
+    std::optional<double> common;
+    for (auto [axis, size] : llvm::zip_equal(axes, *sizes)) {
+      if (shape[axis].isDynamic())
+        return node.refuse("attribute 'keep_aspect_ratio_policy' needs to know the size of dimension " +
+                           llvm::Twine(axis));
+      double scale = double(size) / shape[axis].value;
+      common = !common ? scale : policy == "not_larger" ? std::min(*common, scale) : std::max(*common, scale);
+    }
+    for (auto [axis, size] : llvm::zip_equal(axes, *sizes))
+      size = int64_t(std::floor(*common * shape[axis].value + 0.5));
+    scales.assign(axes.size(), common.value_or(1));
+  }
+  // Where a scale is the quotient of both sizes, the op divides them, which rounds less.
+  bool areRatios = mode != "tf_crop_and_resize" && mode != "half_pixel_symmetric";
+  llvm::SmallVector<int64_t> changed, results;
+  llvm::SmallVector<float> steps, shifts, offsets;
+  for (auto [number, axis] : llvm::enumerate(axes)) {
+    const Size &size = shape[axis];
+    double scale = number < scales.size() ? scales[number] : 0;
+    bool isSame = (sizes && policy == "stretch") ? !size.isDynamic() && (*sizes)[number] == size.value : scale == 1;
+    if (isSame && region.empty())
+      continue;
+    if (size.isDynamic())
+      return node.refuse("resizes dimension " + llvm::Twine(axis) + ", whose size depends on the call");
+    int64_t result = sizes ? (*sizes)[number] : int64_t(std::floor(size.value * scale));
+    if (sizes && policy == "stretch")
+      scale = double(result) / size.value;
+    if (!(scale > 0) || !std::isfinite(scale) || result < 0)
+      return node.refuse("a scale is " + llvm::Twine(std::to_string(scale)));
+    areRatios &= size.value * scale == double(result) || (mode == "align_corners" && result == 1);
+    auto line = coordinates(node, mode, size.value, result, scale, region.empty() ? 0 : region[number],
+                            region.empty() ? 1 : region[axes.size() + number]);
+    if (!line)
+      return;
+    changed.push_back(axis);
+    results.push_back(result);
+    steps.push_back(line->scale);
+    shifts.push_back(line->shift);
+    offsets.push_back(line->offset);
+    shape[axis] = result;
+  }
+  if (changed.empty())
+    return node.result(data);
+  bool isNearest = *interpolation == nn::Interpolation::Nearest;
+  bool isComputed = isComputedByWindows(type) || (isNearest && type != DataType::Double);
+  DataType computed = isComputed ? type : DataType::Float;
+  if (!isNearest && !isFloat(type) && bitsOf(type) > 16)
+    return node.refuse("elements are of type " + nameOf(type));
+  if (!areRatios && llvm::any_of(steps, [](float step) { return !(step > 0); }))
+    return node.refuse("all positions of an axis read one element");
+  OpBuilder &ops = node.ops();
+  bool antialias = node.integer("antialias", 0) != 0 && !isNearest;
+  FloatAttr outside;
+  if (mode == "tf_crop_and_resize" && !isNearest)
+    outside = ops.getF32FloatAttr(float(node.number("extrapolation_value", 0)));
+  Value input = node.cast(data, type, computed);
+  Value result = nn::ResizeOp::create(
+      ops, node.at, node.ir().tensorType(shape, node.irType(computed)), input, Value(), *interpolation, changed,
+      ops.getDenseI64ArrayAttr(results), areRatios ? DenseF32ArrayAttr() : ops.getDenseF32ArrayAttr(steps),
+      ops.getDenseF32ArrayAttr(shifts), ops.getDenseF32ArrayAttr(offsets),
+      /*corners=*/areRatios && mode == "align_corners", *nearest,
+      llvm::APFloat(float(node.number("cubic_coeff_a", -0.75))),
+      node.integer("exclude_outside", 0) != 0 && *interpolation == nn::Interpolation::Cubic, antialias, outside);
+  node.graph.setShape(result, shape);
+  node.result(node.cast(result, computed, type));
+}
+
+void gridSample(NodeContext &node) {
+  Value images = node.tensor(0), grid = node.tensor(1);
+  llvm::StringRef mode = node.text("mode", node.version >= 20 ? "linear" : "bilinear");
+  llvm::StringRef padding = node.text("padding_mode", "zeros");
+  auto interpolation = llvm::StringSwitch<std::optional<nn::Interpolation>>(mode)
+                           .Case("nearest", nn::Interpolation::Nearest)
+                           .Cases({"linear", "bilinear"}, nn::Interpolation::Linear)
+                           .Cases({"cubic", "bicubic"}, nn::Interpolation::Cubic)
+                           .Default(std::nullopt);
+  auto outside = nn::symbolizeOutsideKind(padding);
+  bool corners = node.integer("align_corners", 0) != 0;
+  if (!interpolation || !outside || !isComputedByWindows(node.typeOf(0)))
+    node.refuse("attributes 'mode' or 'padding_mode' are unknown, or elements are of type " + nameOf(node.typeOf(0)));
+  if (node.isRefused())
+    return;
+  auto type = tensorType(images), coordinates = tensorType(grid);
+  if (type.getRank() < 3 || type.getRank() > 5 || coordinates.getRank() != type.getRank() ||
+      coordinates.getShape().back() != type.getRank() - 2)
+    return node.refuse("the grid does not go with images of " + llvm::Twine(type.getRank()) + " dimensions");
+  Value last = node.ir().channelsLast(node.at, images);
+  Shape shape = node.graph.shapeOf(node.at, grid);
+  shape.back() = node.shapeOf(0)[1];
+  Value sampled = nn::GridSampleOp::create(node.ops(), node.at, node.ir().tensorType(shape, type.getElementType()),
+                                           last, grid, *interpolation, *outside, corners);
+  node.graph.setShape(sampled, shape);
+  node.result(node.ir().channelsFirst(node.at, sampled));
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> imageOps() {
+  static const OpRow rows[] = {
+      {"", "Resize", 10, resize},
+      {"", "Upsample", 7, resize},
+      {"", "GridSample", 16, gridSample},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,308 @@
+//===- Indexing.cpp - Elements by indices that are data -----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Scalars.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+namespace {
+
+/// Returns an index from data as one from the front: those below 0 count from behind.
+Value fromFront(OpBuilder &b, Location at, Value index, Value size) {
+  if (index.getType() != b.getIndexType())
+    index = arith::IndexCastOp::create(b, at, b.getIndexType(), index);
+  Value zero = arith::ConstantIndexOp::create(b, at, 0);
+  Value isNegative = arith::CmpIOp::create(b, at, arith::CmpIPredicate::slt, index, zero);
+  return arith::SelectOp::create(b, at, isNegative, arith::AddIOp::create(b, at, index, size), index);
+}
+
+/// Returns a size as an index inside of a body.
+Value indexOf(OpBuilder &b, Location at, OpFoldResult size) {
+  if (auto number = dyn_cast<mlir::Attribute>(size))
+    return arith::ConstantIndexOp::create(b, at, cast<IntegerAttr>(number).getInt());
+  return cast<Value>(size);
+}
+
+/// Returns indices whose negative ones count from behind a dimension; known ones are made so now.
+Value withoutNegative(NodeContext &node, size_t input, const Size &size) {
+  Value indices = node.tensor(input);
+  DataType type = node.typeOf(input);
+  const Elements *known = node.graph.elementsOf(node.input(input));
+  if (known && llvm::all_of(known->values, [](const Element &e) { return !e.isNumber() || e.integer >= 0; }))
+    return indices;
+  OpFoldResult whole = node.ir().size(size);
+  return node.broadcast({indices}, node.irType(type), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+    Value limit = arith::IndexCastOp::create(b, at, v[0].getType(), indexOf(b, at, whole));
+    Value zero = arith::ConstantOp::create(b, at, b.getIntegerAttr(v[0].getType(), 0));
+    Value isNegative = arith::CmpIOp::create(b, at, arith::CmpIPredicate::slt, v[0], zero);
+    return arith::SelectOp::create(b, at, isNegative, arith::AddIOp::create(b, at, v[0], limit), v[0]);
+  });
+}
+
+void gather(NodeContext &node) {
+  Value data = node.tensor(0), indices = node.tensor(1);
+  DataType type = node.typeOf(0);
+  Shape from = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
+  int64_t axis = node.axis(node.integer("axis", 0), from.size());
+  if (node.isRefused())
+    return;
+  const Elements *known = node.graph.elementsOf(node.input(1));
+  if (known && known->values.size() == 1 && known->values[0].isInteger() && !from[axis].isDynamic()) {
+    // One known index is a part.
+    int64_t index = known->values[0].integer, size = from[axis].value;
+    index += index < 0 ? size : 0;
+    if (index < 0 || index >= size)
+      return node.refuse("index " + llvm::Twine(index) + " is not in a dimension of " + llvm::Twine(size));
+    Value part = node.sliced(data, axis, index, 1);
+    Shape shape(from.begin(), from.begin() + axis);
+    shape.append(which);
+    shape.append(from.begin() + axis + 1, from.end());
+    return node.result(node.reshaped(part, shape));
+  }
+  bool isTable = type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
+  if (isTable && axis == 0 && from.size() == 2 && isConstant(data) && !from[0].isDynamic()) {
+    Value result = node.ir().embedding(node.at, data, indices, node.irType(type));
+    which.push_back(from[1]);
+    node.graph.setShape(result, which);
+    return node.result(result);
+  }
+  Shape shape(from.begin(), from.begin() + axis);
+  shape.append(which);
+  shape.append(from.begin() + axis + 1, from.end());
+  llvm::SmallVector<unsigned, 4> dims;
+  for (unsigned dimension = 0; dimension < which.size(); ++dimension)
+    dims.push_back(axis + dimension);
+  OpFoldResult size = node.ir().size(from[axis]);
+  Value result = node.ir().elementwise(node.at, node.irType(type), shape, {{indices, dims}},
+                                       [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+                                         llvm::SmallVector<Value> position;
+                                         for (unsigned dimension = 0; dimension < shape.size(); ++dimension) {
+                                           if (int64_t(dimension) == axis)
+                                             position.push_back(fromFront(b, at, v[0], indexOf(b, at, size)));
+                                           if (int64_t(dimension) < axis || dimension >= axis + which.size())
+                                             position.push_back(linalg::IndexOp::create(b, at, dimension));
+                                         }
+                                         if (position.size() < from.size())
+                                           position.push_back(fromFront(b, at, v[0], indexOf(b, at, size)));
+                                         return tensor::ExtractOp::create(b, at, data, position);
+                                       });
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
+void gatherElements(NodeContext &node) {
+  Value data = node.tensor(0), indices = node.tensor(1);
+  Shape from = node.graph.shapeOf(node.at, data), shape = node.graph.shapeOf(node.at, indices);
+  int64_t axis = node.axis(node.integer("axis", 0), from.size());
+  if (from.size() != shape.size())
+    node.refuse("'data' and 'indices' have " + llvm::Twine(from.size()) + " and " + llvm::Twine(shape.size()) +
+                " dimensions");
+  if (node.isRefused())
+    return;
+  auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
+  OpFoldResult size = node.ir().size(from[axis]);
+  Value result = node.ir().elementwise(node.at, tensorType(data).getElementType(), shape, {{indices, all}},
+                                       [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+                                         llvm::SmallVector<Value> position;
+                                         for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
+                                           position.push_back(int64_t(dimension) == axis
+                                                                  ? fromFront(b, at, v[0], indexOf(b, at, size))
+                                                                  : Value(linalg::IndexOp::create(b, at, dimension)));
+                                         return tensor::ExtractOp::create(b, at, data, position);
+                                       });
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
+/// The columns of an index tensor [positions…, depth], each [positions…].
+llvm::SmallVector<Value> columnsOf(NodeContext &node, Value indices, int64_t depth) {
+  llvm::SmallVector<Value> columns;
+  Shape shape = node.graph.shapeOf(node.at, indices), without(shape.begin(), shape.end() - 1);
+  for (int64_t column = 0; column < depth; ++column)
+    columns.push_back(node.reshaped(node.sliced(indices, shape.size() - 1, column, 1), without));
+  return columns;
+}
+
+void gatherNd(NodeContext &node) {
+  Value data = node.tensor(0), indices = node.tensor(1);
+  Shape from = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
+  int64_t batch = node.integer("batch_dims", 0);
+  if (which.empty() || which.back().isDynamic() || batch < 0 || batch >= int64_t(which.size()) ||
+      which.back().value < 1 || batch + which.back().value > int64_t(from.size()))
+    node.refuse("'indices' and 'batch_dims' do not go with the data");
+  if (node.isRefused())
+    return;
+  int64_t depth = which.back().value;
+  Shape positions(which.begin(), which.end() - 1), shape = positions;
+  shape.append(from.begin() + batch + depth, from.end());
+  auto dims = llvm::to_vector<4>(llvm::seq<unsigned>(0, positions.size()));
+  llvm::SmallVector<importer::Operand> operands;
+  for (Value column : columnsOf(node, indices, depth))
+    operands.push_back({column, dims});
+  llvm::SmallVector<OpFoldResult> sizes;
+  for (const Size &size : from)
+    sizes.push_back(node.ir().size(size));
+  Value result =
+      node.ir().elementwise(node.at, tensorType(data).getElementType(), shape, operands,
+                            [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+                              llvm::SmallVector<Value> position;
+                              for (int64_t dimension = 0; dimension < batch; ++dimension)
+                                position.push_back(linalg::IndexOp::create(b, at, dimension));
+                              for (int64_t column = 0; column < depth; ++column)
+                                position.push_back(fromFront(b, at, v[column], indexOf(b, at, sizes[batch + column])));
+                              for (size_t dimension = positions.size(); dimension < shape.size(); ++dimension)
+                                position.push_back(linalg::IndexOp::create(b, at, dimension));
+                              return tensor::ExtractOp::create(b, at, data, position);
+                            });
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
+std::optional<nn::ScatterKind> scatterKind(NodeContext &node) {
+  llvm::StringRef text = node.text("reduction", "none");
+  std::optional<nn::ScatterKind> kind = nn::symbolizeScatterKind(text == "none" ? "set" : text);
+  if (!kind)
+    node.refuse("attribute 'reduction' is '" + text + "', must be none, add, mul, min or max");
+  return kind;
+}
+
+void scatterElements(NodeContext &node) {
+  Value data = node.tensor(0), updates = node.tensor(2);
+  DataType type = node.typeOf(0);
+  Shape from = node.graph.shapeOf(node.at, data), which = node.shapeOf(1);
+  int64_t axis = node.axis(node.integer("axis", 0), from.size());
+  auto kind = scatterKind(node);
+  if (node.isRefused())
+    return;
+  if (which.size() != from.size() || tensorType(updates).getRank() != int64_t(from.size()) || type == DataType::Bool)
+    return node.refuse("'data', 'indices' and 'updates' have different numbers of dimensions, or elements are bool");
+  // Parts of other dimensions that get no updates stay: the op is over the others.
+  Value indices = withoutNegative(node, 1, from[axis]), part = data;
+  for (auto [dimension, size] : llvm::enumerate(from)) {
+    if (int64_t(dimension) == axis || node.graph.areEqual(size, which[dimension]))
+      continue;
+    if (size.isDynamic() || which[dimension].isDynamic() || which[dimension].value > size.value)
+      return node.refuse("'indices' are larger than 'data' in dimension " + llvm::Twine(dimension));
+    part = node.sliced(part, dimension, 0, which[dimension]);
+  }
+  Shape shape = node.graph.shapeOf(node.at, part);
+  Value result = nn::ScatterOp::create(node.ops(), node.at, part.getType(), part, indices, updates, *kind, axis);
+  node.graph.setShape(result, shape);
+  if (part != data) {
+    llvm::SmallVector<OpFoldResult> zeros(from.size(), node.ops().getIndexAttr(0)), sizes,
+        ones(from.size(), node.ops().getIndexAttr(1));
+    for (const Size &size : shape)
+      sizes.push_back(node.ir().size(size));
+    result = tensor::InsertSliceOp::create(node.ops(), node.at, result, data, zeros, sizes, ones);
+    node.graph.setShape(result, from);
+  }
+  node.result(result);
+}
+
+void scatterNd(NodeContext &node) {
+  Value data = node.tensor(0), indices = node.tensor(1), updates = node.tensor(2);
+  DataType type = node.typeOf(0);
+  Shape from = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
+  auto kind = scatterKind(node);
+  if (which.empty() || which.back().isDynamic() || which.back().value < 1 ||
+      which.back().value > int64_t(from.size()) || type == DataType::Bool)
+    node.refuse("'indices' do not go with the data, or elements are bool");
+  if (node.isRefused())
+    return;
+  int64_t depth = which.back().value;
+  Size count = node.product(llvm::ArrayRef(which).drop_back());
+  Shape slices{count};
+  slices.append(from.begin() + depth, from.end());
+  Value rows = node.reshaped(updates, slices), flat = node.reshaped(indices, {count, Size(depth)});
+  llvm::SmallVector<Value> columns;
+  for (auto [number, column] : llvm::enumerate(columnsOf(node, flat, depth))) {
+    OpFoldResult size = node.ir().size(from[number]);
+    columns.push_back(node.broadcast(
+        {column}, tensorType(column).getElementType(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+          return arith::IndexCastOp::create(b, at, v[0].getType(), fromFront(b, at, v[0], indexOf(b, at, size)));
+        }));
+  }
+  Value result = nn::ScatterNdOp::create(node.ops(), node.at, data.getType(), data, columns, rows, *kind);
+  node.graph.setShape(result, from);
+  node.result(result);
+}
+
+void oneHot(NodeContext &node) {
+  Value indices = node.tensor(0), values = node.tensor(2);
+  DataType type = node.typeOf(2), from = node.typeOf(0);
+  const Elements *depth = node.elements(1, "depth");
+  Shape shape = node.graph.shapeOf(node.at, indices);
+  int64_t axis = node.axis(node.integer("axis", -1), shape.size() + 1);
+  if (node.isRefused() || depth->values.size() != 1 || tensorType(values).getRank() != 1)
+    return node.refuse("'depth' is no number, or 'values' are not two");
+  auto count = Size(depth->values[0].isReal() ? Size(int64_t(depth->values[0].real)) : depth->values[0].asSize());
+  llvm::SmallVector<unsigned, 4> dims;
+  for (unsigned dimension = 0; dimension <= shape.size(); ++dimension)
+    if (dimension != axis)
+      dims.push_back(dimension);
+  shape.insert(shape.begin() + axis, count);
+  OpFoldResult size = node.ir().size(count);
+  Value off = node.reshaped(node.sliced(values, 0, 0, 1), {}), on = node.reshaped(node.sliced(values, 0, 1, 1), {});
+  Value whole = node.cast(indices, from, DataType::Int64);
+  Value result = node.ir().elementwise(node.at, node.irType(type), shape, {{whole, dims}, {off, {}}, {on, {}}},
+                                       [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+                                         Value index = fromFront(b, at, v[0], indexOf(b, at, size));
+                                         Value isIt = arith::CmpIOp::create(b, at, arith::CmpIPredicate::eq, index,
+                                                                            linalg::IndexOp::create(b, at, axis));
+                                         return arith::SelectOp::create(b, at, isIt, v[2], v[1]);
+                                       });
+  node.graph.setShape(result, shape);
+  node.result(0, result, type);
+}
+
+void topK(NodeContext &node) {
+  Value data = node.tensor(0);
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, data);
+  int64_t axis = node.axis(node.integer("axis", -1), shape.size());
+  int64_t count = node.integer("k", -1);
+  if (node.version >= 10)
+    if (auto k = node.integers(1, "K"); k && k->size() == 1)
+      count = k->front();
+  bool isLargest = node.integer("largest", 1) != 0;
+  if (node.isRefused())
+    return;
+  if (count < 0 || (!shape[axis].isDynamic() && count > shape[axis].value))
+    return node.refuse("'K' is " + llvm::Twine(count) + ", of a dimension of " +
+                       llvm::Twine(shape[axis].isDynamic() ? 0 : shape[axis].value));
+  if (isUnsigned(type))
+    return node.refuse("elements are of type " + nameOf(type));
+  shape[axis] = count;
+  OpBuilder &ops = node.ops();
+  auto top = nn::TopKOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(type)),
+                                node.ir().tensorType(shape, ops.getI64Type()), data, ops.getI64IntegerAttr(axis),
+                                ops.getI64IntegerAttr(count), isLargest ? UnitAttr() : ops.getUnitAttr());
+  node.graph.setShape(top.getValues(), shape);
+  node.graph.setShape(top.getIndices(), shape);
+  node.result(0, top.getValues(), type);
+  node.result(1, top.getIndices(), DataType::Int64);
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> indexingOps() {
+  static const OpRow rows[] = {
+      {"", "Gather", 1, gather},
+      {"", "GatherElements", 11, gatherElements},
+      {"", "GatherND", 11, gatherNd},
+      {"", "Scatter", 9, scatterElements},
+      {"", "ScatterElements", 11, scatterElements},
+      {"", "ScatterND", 11, scatterNd},
+      {"", "OneHot", 9, oneHot},
+      {"", "TopK", 1, topK},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

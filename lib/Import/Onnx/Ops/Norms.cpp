@@ -1,0 +1,263 @@
+//===- Norms.cpp - Normalisations ---------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Reduce.h"
+#include "lib/Import/Onnx/Ops/Scalars.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+namespace {
+
+/// True for elements that ops of nn normalise.
+bool isNormalised(NodeContext &node) {
+  DataType type = node.typeOf(0);
+  if (type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16)
+    return true;
+  node.refuse("elements are of type " + nameOf(type));
+  return false;
+}
+
+/// Normalises each channel, dimension 1, by numbers of the training data.
+void batchNorm(NodeContext &node) {
+  Value images = node.tensor(0);
+  llvm::SmallVector<Value> vectors;
+  for (size_t number = 1; number < 5; ++number)
+    vectors.push_back(node.tensor(number));
+  double epsilon = node.number("epsilon", 1e-5f);
+  if (node.integer("training_mode", 0) != 0)
+    return node.refuse("attribute 'training_mode' must be 0");
+  if (node.version < 9 && node.integer("spatial", 1) == 0)
+    return node.refuse("attribute 'spatial' must be 1");
+  int64_t rank = tensorType(images).getRank();
+  for (Value vector : vectors)
+    if (tensorType(vector).getRank() != 1)
+      node.refuse("an input of a number for each channel has " + llvm::Twine(tensorType(vector).getRank()) +
+                  " dimensions");
+  if (rank < 2)
+    node.refuse("images have " + llvm::Twine(rank) + " dimensions");
+  if (node.isRefused() || !isNormalised(node))
+    return;
+  Shape shape = node.graph.shapeOf(node.at, images);
+  importer::BatchNorm norm{vectors[0], vectors[1], vectors[2], vectors[3], epsilon};
+  Value last = rank == 2 ? images : node.ir().channelsLast(node.at, images);
+  Value result = node.ir().batchNorm(node.at, last, norm);
+  if (rank > 2)
+    result = node.ir().channelsFirst(node.at, result);
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
+/// Normalises groups of channels over their positions.
+void imageNorm(NodeContext &node, int64_t groups) {
+  Value images = node.tensor(0), scale = node.tensor(1), bias = node.tensor(2);
+  double epsilon = node.number("epsilon", 1e-5f);
+  if (node.isRefused() || !isNormalised(node))
+    return;
+  Shape shape = node.graph.shapeOf(node.at, images);
+  if (shape.size() < 3 || shape[1].isDynamic() || groups < 0 || (groups && shape[1].value % groups != 0))
+    return node.refuse("groups do not divide the channels, or images have no positions");
+  Shape last(shape);
+  last.erase(last.begin() + 1);
+  last.push_back(shape[1]);
+  Value turned = node.ir().channelsLast(node.at, images);
+  Value result = node.ir().imageNorm(node.at, turned, last, scale, bias, groups ? groups : shape[1].value, epsilon);
+  result = node.ir().channelsFirst(node.at, result);
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
+void instanceNorm(NodeContext &node) { imageNorm(node, 0); }
+
+/// Since version 21 scales are those of channels, before it of groups.
+void groupNorm(NodeContext &node) {
+  int64_t groups = node.integer("num_groups", 0);
+  if (groups < 1)
+    return node.refuse("attribute 'num_groups' is " + llvm::Twine(groups));
+  if (node.version < 21)
+    return node.refuse("is imported from version 21 on");
+  imageNorm(node, groups);
+}
+
+/// Normalises over all dimensions from an axis on, with scales of their shape.
+void layerNorm(NodeContext &node) {
+  Value x = node.tensor(0), scale = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
+  double epsilon = node.number("epsilon", 1e-5f);
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, x);
+  int64_t axis = node.axis(node.integer("axis", -1), shape.size());
+  if (node.isRefused() || !isNormalised(node))
+    return;
+  auto rank = int64_t(shape.size());
+  llvm::ArrayRef<Size> sizes = shape;
+  bool isPlain = !node.isWanted(1) && !node.isWanted(2);
+  bool isVector = !bias || bias.getType() == scale.getType();
+  for (auto [one, other] : llvm::zip(llvm::reverse(node.graph.shapeOf(node.at, scale)), llvm::reverse(shape)))
+    isVector &= node.graph.areEqual(one, other);
+  isVector &= tensorType(scale).getRank() == rank - axis;
+  if (isPlain && isVector) {
+    Shape rows(shape.begin(), shape.begin() + axis);
+    Size features = node.product(sizes.drop_front(axis));
+    rows.push_back(features);
+    auto flat = [&](Value vector) { return vector ? node.reshaped(vector, {features}) : vector; };
+    Value result = node.ir().layerNorm(node.at, node.reshaped(x, rows), flat(scale), flat(bias), epsilon);
+    node.graph.setShape(result, rows);
+    return node.result(node.reshaped(result, shape));
+  }
+  DataType wide = DataType::Float;
+  Value input = node.cast(x, type, wide);
+  llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(axis, rank));
+  Value mean = reduced(node, input, wide, Reduction::Mean, axes, true);
+  Value moved = combine(node, {input, mean}, wide, [](Scalars &s, Value a, Value b) -> Value {
+    return arith::SubFOp::create(s.builder, s.at, a, b);
+  });
+  Value square = unary(node, moved, wide,
+                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
+  Value variance = reduced(node, square, wide, Reduction::Mean, axes, true);
+  Value inverse = unary(node, variance, wide, [&](Scalars &s, Value v) -> Value {
+    Value sum = arith::AddFOp::create(s.builder, s.at, v, s.number(epsilon));
+    return arith::DivFOp::create(s.builder, s.at, s.number(1), math::SqrtOp::create(s.builder, s.at, sum));
+  });
+  Value normal = combine(node, {moved, inverse}, wide, [](Scalars &s, Value a, Value b) -> Value {
+    return arith::MulFOp::create(s.builder, s.at, a, b);
+  });
+  Value result = combine(node, {node.cast(normal, wide, type), scale}, type, [](Scalars &s, Value a, Value b) -> Value {
+    return arith::MulFOp::create(s.builder, s.at, a, b);
+  });
+  if (bias)
+    result = combine(node, {result, bias}, type, [](Scalars &s, Value a, Value b) -> Value {
+      return arith::AddFOp::create(s.builder, s.at, a, b);
+    });
+  node.result(result);
+  node.result(1, mean, wide);
+  node.result(2, inverse, wide);
+}
+
+void rmsNorm(NodeContext &node) {
+  Value x = node.tensor(0), scale = node.tensor(1);
+  double epsilon = node.number("epsilon", 1e-5f);
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, x);
+  auto rank = int64_t(shape.size());
+  int64_t axis = node.axis(node.integer("axis", -1), rank);
+  if (node.isRefused() || !isNormalised(node))
+    return;
+  Shape own = node.graph.shapeOf(node.at, scale);
+  bool isVector = int64_t(own.size()) == rank - axis;
+  for (auto [one, other] : llvm::zip(llvm::reverse(own), llvm::reverse(shape)))
+    isVector &= node.graph.areEqual(one, other);
+  if (isVector) {
+    Shape rows(shape.begin(), shape.begin() + axis);
+    Size features = node.product(llvm::ArrayRef(shape).drop_front(axis));
+    rows.push_back(features);
+    Value result = node.ir().rmsNorm(node.at, node.reshaped(x, rows), node.reshaped(scale, {features}), epsilon);
+    node.graph.setShape(result, rows);
+    return node.result(node.reshaped(result, shape));
+  }
+  DataType wide = DataType::Float;
+  Value input = node.cast(x, type, wide);
+  Value square = unary(node, input, wide,
+                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
+  Value mean = reduced(node, square, wide, Reduction::Mean, llvm::to_vector(llvm::seq<int64_t>(axis, rank)), true);
+  Value normal = combine(node, {input, mean}, wide, [&](Scalars &s, Value a, Value b) -> Value {
+    Value sum = arith::AddFOp::create(s.builder, s.at, b, s.number(epsilon));
+    return arith::DivFOp::create(s.builder, s.at, a, math::SqrtOp::create(s.builder, s.at, sum));
+  });
+  node.result(combine(node, {node.cast(normal, wide, type), scale}, type, [](Scalars &s, Value a, Value b) -> Value {
+    return arith::MulFOp::create(s.builder, s.at, a, b);
+  }));
+}
+
+/// x / (bias + alpha / size * (sum of squares of neighbouring channels)) ^ beta
+void localResponseNorm(NodeContext &node) {
+  Value images = node.tensor(0);
+  double alpha = node.number("alpha", 0.0001f), beta = node.number("beta", 0.75), bias = node.number("bias", 1);
+  int64_t size = node.integer("size", 0);
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, images);
+  if (size < 1 || shape.size() < 3 || shape[1].isDynamic())
+    node.refuse("attribute 'size' is " + llvm::Twine(size) + ", of images of " + llvm::Twine(shape.size()) +
+                " dimensions");
+  if (node.isRefused() || !isNormalised(node))
+    return;
+  // The sums are those of a pool of windows over the channels, of one position and one channel.
+  DataType wide = DataType::Float;
+  Value square = unary(node, node.cast(images, type, wide), wide,
+                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
+  Size positions = node.product(llvm::ArrayRef(shape).drop_front(2));
+  int64_t low = (size - 1) / 2, high = size - 1 - low;
+  OpBuilder &ops = node.ops();
+  Value rows = node.reshaped(square, {shape[0], shape[1], positions});
+  auto count = [&](int64_t number) { return ops.getDenseI64ArrayAttr({number}); };
+  Value mean =
+      nn::PoolOp::create(ops, node.at, rows, nn::PoolKindAttr::get(node.graph.context(), nn::PoolKind::Average),
+                         count(size), count(1), count(1), count(low), count(high), count(0), ops.getUnitAttr(),
+                         ops.getI64IntegerAttr(2), UnitAttr())
+          .getResult();
+  node.graph.setShape(mean, {shape[0], shape[1], positions});
+  Value sums = node.reshaped(mean, shape);
+  node.result(combine(node, {images, node.cast(sums, wide, type)}, type, [&](Scalars &s, Value x, Value m) -> Value {
+    Value scaled = arith::MulFOp::create(s.builder, s.at, m, s.number(alpha));
+    Value sum = arith::AddFOp::create(s.builder, s.at, scaled, s.number(bias));
+    return arith::DivFOp::create(s.builder, s.at, x, s.inSingle<math::PowFOp>(sum, s.number(beta)));
+  }));
+}
+
+/// x / norm along an axis; of a norm of 0, 0.
+void lpNorm(NodeContext &node) {
+  Value x = node.tensor(0);
+  DataType type = node.typeOf(0);
+  int64_t axis = node.axis(node.integer("axis", -1), tensorType(x).getRank()), p = node.integer("p", 2);
+  if (p != 1 && p != 2)
+    node.refuse("attribute 'p' is " + llvm::Twine(p) + ", must be 1 or 2");
+  if (node.isRefused())
+    return;
+  Value norm = reduced(node, x, type, p == 1 ? Reduction::L1 : Reduction::L2, {axis}, true);
+  node.result(combine(node, {x, norm}, type, [](Scalars &s, Value v, Value n) -> Value {
+    Value zero = s.number(0);
+    Value isZero = arith::CmpFOp::create(s.builder, s.at, arith::CmpFPredicate::OEQ, n, zero);
+    return arith::SelectOp::create(s.builder, s.at, isZero, zero, arith::DivFOp::create(s.builder, s.at, v, n));
+  }));
+}
+
+/// (x - mean) / (deviation + 1e-9)
+void meanVarianceNorm(NodeContext &node) {
+  Value x = node.tensor(0);
+  DataType type = node.typeOf(0);
+  int64_t rank = tensorType(x).getRank();
+  llvm::SmallVector<int64_t> axes = node.integers("axes").value_or(llvm::SmallVector<int64_t>{0, 2, 3});
+  for (int64_t &axis : axes)
+    axis = node.axis(axis, rank, "axes");
+  if (node.isRefused())
+    return;
+  Value mean = reduced(node, x, type, Reduction::Mean, axes, true);
+  Value moved = combine(node, {x, mean}, type, [](Scalars &s, Value a, Value b) -> Value {
+    return arith::SubFOp::create(s.builder, s.at, a, b);
+  });
+  Value square = unary(node, moved, type,
+                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
+  Value variance = reduced(node, square, type, Reduction::Mean, axes, true);
+  node.result(combine(node, {moved, variance}, type, [](Scalars &s, Value a, Value b) -> Value {
+    Value deviation = math::SqrtOp::create(s.builder, s.at, b);
+    Value divisor = arith::AddFOp::create(s.builder, s.at, deviation, s.number(1e-9));
+    return arith::DivFOp::create(s.builder, s.at, a, divisor);
+  }));
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> normOps() {
+  static const OpRow rows[] = {
+      {"", "BatchNormalization", 7, batchNorm},  {"", "InstanceNormalization", 6, instanceNorm},
+      {"", "GroupNormalization", 18, groupNorm}, {"", "LayerNormalization", 17, layerNorm},
+      {"", "RMSNormalization", 23, rmsNorm},     {"", "LRN", 1, localResponseNorm},
+      {"", "LpNormalization", 1, lpNorm},        {"", "MeanVarianceNormalization", 9, meanVarianceNorm},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

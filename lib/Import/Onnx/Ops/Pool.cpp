@@ -1,0 +1,123 @@
+//===- Pool.cpp - Pools of images ---------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Reduce.h"
+#include "lib/Import/Onnx/Ops/Windowed.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+namespace {
+
+/// Returns how far windows reach behind the pads so that their number is rounded up: a window that would begin in the
+/// pads at the end is none.
+int64_t reachOf(int64_t size, int64_t low, int64_t high, int64_t extent, int64_t stride) {
+  int64_t rest = size + low + high - extent;
+  int64_t count = llvm::divideCeil(std::max<int64_t>(rest, 0), stride) + 1;
+  if ((count - 1) * stride >= size + low)
+    --count;
+  return std::max<int64_t>(0, (count - 1) * stride - rest);
+}
+
+template <nn::PoolKind kind> void pool(NodeContext &node) {
+  Value images = node.tensor(0);
+  DataType type = node.typeOf(0);
+  auto window = node.integers("kernel_shape");
+  if (node.isRefused())
+    return;
+  Shape shape = node.graph.shapeOf(node.at, images);
+  if (!window || shape.size() < 3 || shape.size() > 5 || window->size() != shape.size() - 2)
+    return node.refuse("attribute 'kernel_shape' does not go with images of " + llvm::Twine(shape.size()) +
+                       " dimensions");
+  Shape spatial(shape.begin() + 2, shape.end());
+  std::optional<importer::Windows> windows = windowsOf(node, *window, spatial);
+  if (!windows)
+    return;
+  bool roundsUp = node.integer("ceil_mode", 0) != 0, countsPads = node.integer("count_include_pad", 0) != 0;
+  bool hasIndices = node.isWanted(1);
+  if (hasIndices && node.integer("storage_order", 0) != 0)
+    return node.refuse("attribute 'storage_order' must be 0");
+  llvm::SmallVector<int64_t> beyond(spatial.size(), 0);
+  Shape result{shape[0]};
+  for (size_t dimension = 0; dimension < spatial.size(); ++dimension) {
+    const Size &size = spatial[dimension];
+    int64_t low = windows->padsLow[dimension], high = windows->padsHigh[dimension];
+    int64_t stride = windows->strides[dimension];
+    int64_t extent = ((*window)[dimension] - 1) * windows->dilations[dimension] + 1;
+    if (low >= extent || high >= extent)
+      return node.refuse("a pad is as large as the window");
+    if (roundsUp && size.isDynamic() && stride != 1)
+      return node.refuse("attribute 'ceil_mode' needs to know the size of dimension " + llvm::Twine(dimension + 2));
+    if (roundsUp && stride != 1)
+      beyond[dimension] = reachOf(size.value, low, high, extent, stride);
+    if (!size.isDynamic() && size.value + low + high + beyond[dimension] < extent)
+      return node.refuse("images of size " + llvm::Twine(size.value) + " are smaller than a window");
+  }
+  // f32 holds integers of up to 16 bits.
+  bool isShort = !isFloat(type) && bitsOf(type) <= 16;
+  if (!isComputedByWindows(type) && !isShort)
+    return node.refuse("elements are of type " + nameOf(type));
+  DataType computed = isShort ? DataType::Float : type;
+  Value last = node.ir().channelsLast(node.at, node.cast(images, type, computed));
+  OpBuilder &ops = node.ops();
+  auto pooled = nn::PoolOp::create(
+      ops, node.at, last, nn::PoolKindAttr::get(node.graph.context(), kind), ops.getDenseI64ArrayAttr(windows->window),
+      ops.getDenseI64ArrayAttr(windows->strides), ops.getDenseI64ArrayAttr(windows->dilations),
+      ops.getDenseI64ArrayAttr(windows->padsLow), ops.getDenseI64ArrayAttr(windows->padsHigh),
+      ops.getDenseI64ArrayAttr(beyond), countsPads ? ops.getUnitAttr() : UnitAttr(),
+      ops.getI64IntegerAttr(node.integer("p", 2)), hasIndices ? ops.getUnitAttr() : UnitAttr());
+  node.result(0, node.cast(node.ir().channelsFirst(node.at, pooled.getResult()), computed, type), type);
+  if (!hasIndices)
+    return;
+  // Indices count in the whole tensor: those of a channel begin behind the channels before it.
+  Value indices = node.ir().channelsFirst(node.at, pooled.getIndices());
+  Size positions = node.product(spatial);
+  Shape sizes = node.graph.shapeOf(node.at, indices);
+  auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, sizes.size()));
+  GraphValue scalar{DataType::Int64, {}, std::make_shared<Elements>(Elements{{}, {Element::of(positions)}})};
+  GraphValue channels{DataType::Int64, {}, std::make_shared<Elements>(Elements{{}, {Element::of(shape[1])}})};
+  Value perChannel = node.graph.tensorOf(node.at, scalar), perImage = node.graph.tensorOf(node.at, channels);
+  Value whole = node.ir().elementwise(
+      node.at, ops.getI64Type(), sizes, {{indices, all}, {perChannel, {}}, {perImage, {}}},
+      [](OpBuilder &b, Location loc, ValueRange v) -> Value {
+        auto index = [&](unsigned dimension) -> Value {
+          return arith::IndexCastOp::create(b, loc, b.getI64Type(), linalg::IndexOp::create(b, loc, dimension));
+        };
+        Value image = arith::MulIOp::create(b, loc, index(0), v[2]);
+        Value before = arith::MulIOp::create(b, loc, arith::AddIOp::create(b, loc, image, index(1)), v[1]);
+        return arith::AddIOp::create(b, loc, before, v[0]);
+      });
+  node.graph.setShape(whole, sizes);
+  node.result(1, whole, DataType::Int64);
+}
+
+/// Reduces all spatial dimensions, which stay with one element.
+template <Reduction kind> void globalPool(NodeContext &node) {
+  Value images = node.tensor(0);
+  if (node.isRefused())
+    return;
+  int64_t rank = tensorType(images).getRank();
+  if (rank < 3)
+    return node.refuse("images have " + llvm::Twine(rank) + " dimensions");
+  node.result(reduced(node, images, node.typeOf(0), kind, llvm::to_vector(llvm::seq<int64_t>(2, rank)),
+                      /*keepsDimensions=*/true));
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> poolOps() {
+  static const OpRow rows[] = {
+      {"", "MaxPool", 1, pool<nn::PoolKind::Max>},
+      {"", "AveragePool", 1, pool<nn::PoolKind::Average>},
+      {"", "LpPool", 2, pool<nn::PoolKind::Lp>},
+      {"", "GlobalAveragePool", 1, globalPool<Reduction::Mean>},
+      {"", "GlobalMaxPool", 1, globalPool<Reduction::Max>},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,474 @@
+//===- Shapes.cpp - Shapes of tensors, parts of them, constants ---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Scalars.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using intarsia::importer::SizeOp;
+
+namespace intarsia::onnx {
+
+std::optional<Shape> sizesOf(NodeContext &node, size_t input, llvm::StringRef name) {
+  const Elements *elements = node.elements(input, name);
+  if (!elements)
+    return std::nullopt;
+  Shape shape;
+  for (const Element &element : elements->values) {
+    if (element.isReal()) {
+      node.refuse("input '" + name + "' has elements that are no integers");
+      return std::nullopt;
+    }
+    shape.push_back(element.asSize());
+  }
+  return shape;
+}
+
+namespace {
+
+/// Returns the axes of a node, from an input or before `since` from an attribute; none if it has none.
+std::optional<llvm::SmallVector<int64_t>> axesOf(NodeContext &node, size_t input, int64_t since) {
+  if (node.version < since)
+    return node.integers("axes");
+  return node.has(input) ? node.integers(input, "axes") : std::nullopt;
+}
+
+//===-- Shapes ------------------------------------------------------------------------------------------------===//
+
+/// Divides the product of sizes by others: equal ones cancel, so that a size of the call need not be divided.
+Size divided(NodeContext &node, Shape sizes, Shape by) {
+  for (Size &divisor : by)
+    for (Size &size : sizes)
+      if (divisor.isDynamic() && node.graph.areEqual(size, divisor)) {
+        size = 1;
+        divisor = 1;
+        break;
+      }
+  // Numbers apart from sizes of the call.
+  int64_t number = 1, divisor = 1;
+  Shape rest, restOfDivisors;
+  for (const Size &size : sizes) {
+    if (size.isDynamic())
+      rest.push_back(size);
+    else
+      number *= size.value;
+  }
+  for (const Size &size : by) {
+    if (size.isDynamic())
+      restOfDivisors.push_back(size);
+    else
+      divisor *= size.value;
+  }
+  if (divisor == 0)
+    return 0;
+  if (restOfDivisors.empty() && number % divisor == 0) {
+    rest.push_back(number / divisor);
+    return node.product(rest);
+  }
+  if (rest.empty() && restOfDivisors.empty()) {
+    node.refuse("a tensor of " + llvm::Twine(number) + " elements has no shape with the wanted dimensions");
+    return 1;
+  }
+  rest.push_back(number);
+  restOfDivisors.push_back(divisor);
+  return node.compute(SizeOp::Divide, node.product(rest), node.product(restOfDivisors));
+}
+
+void reshape(NodeContext &node) {
+  Value data = node.tensor(0);
+  std::optional<Shape> shape;
+  if (node.version >= 5)
+    shape = sizesOf(node, 1, "shape");
+  else if (auto sizes = node.integers("shape"))
+    shape = Shape(sizes->begin(), sizes->end());
+  if (node.isRefused() || !shape)
+    return node.refuse("has no shape");
+  Shape before = node.graph.shapeOf(node.at, data);
+  bool keepsZeros = node.integer("allowzero", 0) != 0;
+  std::optional<size_t> rest;
+  for (auto [number, size] : llvm::enumerate(*shape)) {
+    if (!size.isDynamic() && size.value == 0 && !keepsZeros) {
+      if (number >= before.size())
+        return node.refuse("'shape' copies dimension " + llvm::Twine(number) + " of a tensor of " +
+                           llvm::Twine(before.size()));
+      size = before[number];
+    }
+    if (size.isDynamic() || size.value >= 0)
+      continue;
+    if (size.value != -1 || rest)
+      return node.refuse("'shape' has " +
+                         (size.value == -1 ? "two dimensions of -1" : "a dimension of " + std::to_string(size.value)));
+    rest = number;
+  }
+  if (rest) {
+    Shape others = *shape;
+    others.erase(others.begin() + *rest);
+    (*shape)[*rest] = divided(node, before, others);
+  }
+  auto isStatic = [](const Shape &sizes) {
+    return llvm::none_of(sizes, [](const Size &size) { return size.isDynamic(); });
+  };
+  if (isStatic(before) && isStatic(*shape) && node.product(before).value != node.product(*shape).value)
+    return node.refuse("a tensor of " + llvm::Twine(node.product(before).value) + " elements has no shape of " +
+                       llvm::Twine(node.product(*shape).value));
+  if (!node.isRefused())
+    node.result(node.reshaped(data, *shape));
+}
+
+void flatten(NodeContext &node) {
+  Value data = node.tensor(0);
+  Shape shape = node.graph.shapeOf(node.at, data);
+  int64_t rank = shape.size(), axis = node.integer("axis", 1);
+  if (axis < -rank || axis > rank)
+    return node.refuse("'axis' is " + llvm::Twine(axis) + ", of a tensor of " + llvm::Twine(rank) + " dimensions");
+  axis += axis < 0 ? rank : 0;
+  llvm::ArrayRef<Size> sizes = shape;
+  if (!node.isRefused())
+    node.result(node.reshaped(data, {node.product(sizes.take_front(axis)), node.product(sizes.drop_front(axis))}));
+}
+
+void transpose(NodeContext &node) {
+  Value data = node.tensor(0);
+  int64_t rank = tensorType(data).getRank();
+  auto permutation = node.integers("perm");
+  if (!permutation)
+    permutation = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, rank)));
+  llvm::SmallVector<int64_t> sorted(*permutation);
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, rank)))
+    return node.refuse("attribute 'perm' is no permutation of " + llvm::Twine(rank) + " dimensions");
+  if (!node.isRefused())
+    node.result(node.transposed(data, *permutation));
+}
+
+void unsqueeze(NodeContext &node) {
+  Value data = node.tensor(0);
+  auto axes = axesOf(node, 1, 13);
+  if (node.isRefused() || !axes)
+    return node.refuse("has no axes");
+  Shape before = node.graph.shapeOf(node.at, data), shape;
+  auto rank = int64_t(before.size() + axes->size());
+  llvm::SmallVector<bool> isNew(rank, false);
+  for (int64_t axis : *axes)
+    isNew[node.axis(axis, rank, "axes")] = true;
+  if (llvm::count(isNew, true) != int64_t(axes->size()))
+    return node.refuse("'axes' has an axis twice");
+  size_t next = 0;
+  for (bool inserted : isNew)
+    shape.push_back(inserted ? Size(1) : before[next++]);
+  node.result(node.reshaped(data, shape));
+}
+
+void squeeze(NodeContext &node) {
+  Value data = node.tensor(0);
+  auto axes = axesOf(node, 1, 13);
+  if (node.isRefused())
+    return;
+  Shape before = node.graph.shapeOf(node.at, data), shape;
+  llvm::SmallVector<bool> isGone(before.size(), false);
+  for (auto [number, size] : llvm::enumerate(before))
+    isGone[number] = !axes && !size.isDynamic() && size.value == 1;
+  if (axes)
+    for (int64_t axis : *axes) {
+      int64_t dimension = node.axis(axis, before.size(), "axes");
+      if (node.isRefused())
+        return;
+      if (!before[dimension].isDynamic() && before[dimension].value != 1)
+        return node.refuse("dimension " + llvm::Twine(dimension) + " has " + llvm::Twine(before[dimension].value) +
+                           " elements, not one");
+      isGone[dimension] = true;
+    }
+  for (auto [gone, size] : llvm::zip_equal(isGone, before))
+    if (!gone)
+      shape.push_back(size);
+  node.result(node.reshaped(data, shape));
+}
+
+/// Expands: the wanted shape and the tensor's own are broadcast.
+void expand(NodeContext &node) {
+  Value data = node.tensor(0);
+  std::optional<Shape> wanted = sizesOf(node, 1, "shape");
+  if (node.isRefused() || !wanted)
+    return;
+  if (std::optional<Shape> shape = node.broadcastShape({node.graph.shapeOf(node.at, data), *wanted}))
+    node.result(node.broadcastTo(data, *shape));
+}
+
+void tile(NodeContext &node) {
+  Value data = node.tensor(0);
+  auto repeats = node.integers(1, "repeats");
+  if (node.isRefused() || !repeats)
+    return;
+  Shape before = node.graph.shapeOf(node.at, data);
+  if (repeats->size() != before.size() || llvm::any_of(*repeats, [](int64_t count) { return count < 0; }))
+    return node.refuse("'repeats' has " + llvm::Twine(repeats->size()) + " numbers, of a tensor of " +
+                       llvm::Twine(before.size()) + " dimensions, or a negative one");
+  // [a, b] becomes [r, a, s, b], all of a and b repeated, and these are two dimensions again.
+  Shape split, whole;
+  importer::Operand operand{data, {}};
+  for (auto [size, count] : llvm::zip_equal(before, *repeats)) {
+    if (count != 1)
+      split.push_back(count);
+    operand.dims.push_back(split.size());
+    split.push_back(size);
+    whole.push_back(node.product({Size(count), size}));
+  }
+  Value repeated = node.ir().elementwise(node.at, tensorType(data).getElementType(), split, {operand},
+                                         [](OpBuilder &, Location, ValueRange v) { return v[0]; });
+  node.graph.setShape(repeated, split);
+  node.result(node.reshaped(repeated, whole));
+}
+
+//===-- Parts -------------------------------------------------------------------------------------------------===//
+
+void concat(NodeContext &node) {
+  llvm::SmallVector<Value> values;
+  for (size_t number = 0; number < node.inputCount(); ++number)
+    values.push_back(node.tensor(number));
+  if (values.empty())
+    return node.refuse("has no inputs");
+  Shape shape = node.graph.shapeOf(node.at, values.front());
+  int64_t axis = node.axis(node.integer("axis", node.version < 4 ? 1 : 0), shape.size());
+  if (node.isRefused())
+    return;
+  for (Value value : llvm::ArrayRef(values).drop_front()) {
+    Shape other = node.graph.shapeOf(node.at, value);
+    if (other.size() != shape.size())
+      return node.refuse("inputs have " + llvm::Twine(shape.size()) + " and " + llvm::Twine(other.size()) +
+                         " dimensions");
+    for (auto [number, sizes] : llvm::enumerate(llvm::zip_equal(shape, other))) {
+      auto &[one, second] = sizes;
+      if (int64_t(number) == axis)
+        continue;
+      if (!one.isDynamic() && !second.isDynamic() && one.value != second.value)
+        return node.refuse("inputs have sizes " + llvm::Twine(one.value) + " and " + llvm::Twine(second.value) +
+                           " in dimension " + llvm::Twine(number));
+      if (one.isDynamic() && !second.isDynamic())
+        one = second;
+    }
+    shape[axis] = node.compute(SizeOp::Add, shape[axis], other[axis]);
+  }
+  Value result = node.ir().concat(node.at, values, axis);
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
+void split(NodeContext &node) {
+  Value data = node.tensor(0);
+  Shape shape = node.graph.shapeOf(node.at, data);
+  int64_t axis = node.axis(node.integer("axis", 0), shape.size());
+  std::optional<llvm::SmallVector<int64_t>> sizes;
+  if (node.version < 13)
+    sizes = node.integers("split");
+  else if (node.has(1))
+    sizes = node.integers(1, "split");
+  if (node.isRefused())
+    return;
+  auto count = int64_t(node.outputCount());
+  const Size &whole = shape[axis];
+  if (!sizes) {
+    if (node.version >= 18 && node.integer("num_outputs", count) != count)
+      return node.refuse("'num_outputs' is " + llvm::Twine(node.integer("num_outputs", count)) + ", there are " +
+                         llvm::Twine(count));
+    if (whole.isDynamic())
+      return node.refuse("the size of dimension " + llvm::Twine(axis) + ", which is divided, depends on the call");
+    // The last part is smaller where the size is no multiple (version 18).
+    int64_t part = llvm::divideCeil(whole.value, count);
+    sizes.emplace();
+    for (int64_t number = 0, rest = whole.value; number < count; ++number, rest -= part)
+      sizes->push_back(std::max<int64_t>(0, std::min(part, rest)));
+  }
+  int64_t sum = 0;
+  for (int64_t size : *sizes)
+    sum += size;
+  if (int64_t(sizes->size()) != count || llvm::any_of(*sizes, [](int64_t size) { return size < 0; }) ||
+      (!whole.isDynamic() && sum != whole.value))
+    return node.refuse("'split' is no division of dimension " + llvm::Twine(axis));
+  int64_t begin = 0;
+  for (auto [number, size] : llvm::enumerate(*sizes)) {
+    if (node.isWanted(number))
+      node.result(number, node.sliced(data, axis, begin, size), node.typeOf(0));
+    begin += size;
+  }
+}
+
+/// Returns where a slice begins or ends in a dimension: an element counted from behind if it is negative, clamped.
+std::optional<Size> bound(NodeContext &node, const Element &given, const Size &size, int64_t low, int64_t high) {
+  if (given.isSize())
+    return given.size;
+  int64_t at = given.integer;
+  if (!size.isDynamic())
+    return std::clamp(at < 0 ? std::max(at, -size.value - 1) + size.value : at, low, size.value + high);
+  if (at > std::numeric_limits<int32_t>::max())
+    return high == 0 ? size : node.compute(SizeOp::Add, size, high);
+  if (at < std::numeric_limits<int32_t>::min())
+    return Size(low);
+  return at >= 0 ? Size(at) : node.compute(SizeOp::Add, size, at);
+}
+
+void slice(NodeContext &node) {
+  Value data = node.tensor(0);
+  bool hasInputs = node.version >= 10;
+  auto elementsOf = [&](size_t input, llvm::StringRef name) -> std::optional<std::vector<Element>> {
+    if (hasInputs) {
+      if (!node.has(input))
+        return std::nullopt;
+      const Elements *elements = node.elements(input, name);
+      return elements ? std::optional(elements->values) : std::nullopt;
+    }
+    auto integers = node.integers(name);
+    return integers ? std::optional(std::vector<Element>(integers->begin(), integers->end())) : std::nullopt;
+  };
+  auto starts = elementsOf(1, "starts"), ends = elementsOf(2, "ends"), axes = elementsOf(3, "axes");
+  std::optional<llvm::SmallVector<int64_t>> steps;
+  if (hasInputs && node.has(4))
+    steps = node.integers(4, "steps");
+  if (node.isRefused())
+    return;
+  if (!starts || !ends || starts->size() != ends->size() || (axes && axes->size() != starts->size()) ||
+      (steps && steps->size() != starts->size()))
+    return node.refuse("'starts', 'ends', 'axes' and 'steps' have different numbers of elements");
+  int64_t rank = tensorType(data).getRank();
+  for (size_t number = 0; number < starts->size(); ++number) {
+    int64_t axis = node.axis(axes ? (*axes)[number].integer : int64_t(number), rank, "axes");
+    int64_t step = steps ? (*steps)[number] : 1;
+    if (step == 0 || step < std::numeric_limits<int32_t>::min())
+      return node.refuse("'steps' has a step of " + llvm::Twine(step));
+    step = std::min<int64_t>(step, std::numeric_limits<int32_t>::max());
+    if (node.isRefused())
+      return;
+    Size size = node.graph.shapeOf(node.at, data)[axis];
+    bool isForward = step > 0;
+    std::optional<Size> begin = bound(node, (*starts)[number], size, 0, isForward ? 0 : -1);
+    std::optional<Size> end = bound(node, (*ends)[number], size, isForward ? 0 : -1, isForward ? 0 : -1);
+    Size length =
+        isForward ? node.compute(SizeOp::Subtract, *end, *begin) : node.compute(SizeOp::Subtract, *begin, *end);
+    if (!length.isDynamic() && length.value < 0)
+      length = 0;
+    Size count = std::abs(step) == 1 ? length : node.compute(SizeOp::DivideUp, length, std::abs(step));
+    if (!begin->isDynamic() && begin->value == 0 && step == 1 && node.graph.areEqual(count, size))
+      continue;
+    data = node.sliced(data, axis, *begin, count, step);
+  }
+  node.result(data);
+}
+
+/// Pad, by a number, or by elements of the tensor.
+void pad(NodeContext &node) {
+  Value data = node.tensor(0);
+  int64_t rank = tensorType(data).getRank();
+  DataType type = node.typeOf(0);
+  auto pads = node.version >= 11 ? node.integers(1, "pads") : node.integers("pads");
+  llvm::StringRef mode = node.text("mode", "constant");
+  auto kind = nn::symbolizePadKind(mode);
+  if (!kind)
+    return node.refuse("attribute 'mode' is '" + mode + "', must be constant, reflect, edge or wrap");
+  double value = node.version >= 11 ? 0 : node.number("value", 0);
+  if (node.version >= 11 && node.has(2)) {
+    const Elements *known = node.elements(2, "constant_value");
+    if (known && known->values.size() == 1)
+      value = known->values.front().number();
+  }
+  llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (node.version >= 18 && node.has(3))
+    if (auto given = node.integers(3, "axes"))
+      axes = *given;
+  if (node.isRefused())
+    return;
+  if (!pads || pads->size() != 2 * axes.size())
+    return node.refuse("'pads' has " + llvm::Twine(pads ? pads->size() : 0) + " numbers, must have two for each axis");
+  llvm::SmallVector<int64_t> low(rank, 0), high(rank, 0);
+  for (auto [number, axis] : llvm::enumerate(axes)) {
+    int64_t dimension = node.axis(axis, rank, "axes");
+    low[dimension] = (*pads)[number];
+    high[dimension] = (*pads)[axes.size() + number];
+  }
+  Shape shape = node.graph.shapeOf(node.at, data);
+  for (auto [number, size] : llvm::enumerate(shape)) {
+    if (*kind != nn::PadKind::Constant && (low[number] < 0 || high[number] < 0))
+      return node.refuse("'pads' has a negative number, which goes with the mode constant only");
+    size = node.compute(SizeOp::Add, size, low[number] + high[number]);
+    if (!size.isDynamic() && size.value < 0)
+      return node.refuse("'pads' leave less than nothing of dimension " + llvm::Twine(number));
+  }
+  if (node.isRefused())
+    return;
+  bool isConstant = *kind == nn::PadKind::Constant;
+  if (type == DataType::Bool && isConstant) {
+    // Bits are bytes while they are moved.
+    data = node.cast(data, type, DataType::Uint8);
+    type = DataType::Uint8;
+  }
+  Value result =
+      nn::PadOp::create(node.ops(), node.at, node.ir().tensorType(shape, tensorType(data).getElementType()), data,
+                        *kind, low, high, isConstant && value != 0 ? node.numberAttribute(type, value) : TypedAttr());
+  node.graph.setShape(result, shape);
+  node.result(0, node.cast(result, type, node.typeOf(0)), node.typeOf(0));
+}
+
+//===-- Blocks of images --------------------------------------------------------------------------------------===//
+
+void depthToSpace(NodeContext &node) {
+  Value data = node.tensor(0);
+  int64_t block = node.integer("blocksize", 0);
+  llvm::StringRef mode = node.text("mode", "DCR");
+  Shape shape = node.graph.shapeOf(node.at, data);
+  if (node.isRefused() || shape.size() != 4 || block < 1 || shape[1].isDynamic() ||
+      shape[1].value % (block * block) != 0 || (mode != "DCR" && mode != "CRD"))
+    return node.refuse("'blocksize' and 'mode' do not go with the input");
+  Size channels = shape[1].value / (block * block);
+  bool isDepthFirst = mode == "DCR";
+  Shape split = isDepthFirst ? Shape{shape[0], block, block, channels, shape[2], shape[3]}
+                             : Shape{shape[0], channels, block, block, shape[2], shape[3]};
+  Value blocks = node.reshaped(data, split);
+  Value turned = node.transposed(blocks, isDepthFirst ? llvm::ArrayRef<int64_t>{0, 3, 4, 1, 5, 2}
+                                                      : llvm::ArrayRef<int64_t>{0, 1, 4, 2, 5, 3});
+  node.result(
+      node.reshaped(turned, {shape[0], channels, node.product({shape[2], block}), node.product({shape[3], block})}));
+}
+
+void spaceToDepth(NodeContext &node) {
+  Value data = node.tensor(0);
+  int64_t block = node.integer("blocksize", 0);
+  llvm::StringRef mode = node.text("mode", "DCR");
+  Shape shape = node.graph.shapeOf(node.at, data);
+  if (node.isRefused() || shape.size() != 4 || block < 1 || (mode != "DCR" && mode != "CRD"))
+    return node.refuse("'blocksize' and 'mode' do not go with the input");
+  Size height = node.compute(SizeOp::Divide, shape[2], block), width = node.compute(SizeOp::Divide, shape[3], block);
+  Value blocks = node.reshaped(data, {shape[0], shape[1], height, block, width, block});
+  Value turned = node.transposed(blocks, mode == "DCR" ? llvm::ArrayRef<int64_t>{0, 3, 5, 1, 2, 4}
+                                                       : llvm::ArrayRef<int64_t>{0, 1, 3, 5, 2, 4});
+  node.result(node.reshaped(turned, {shape[0], node.product({shape[1], Size(block * block)}), height, width}));
+}
+
+/// Shape and Size: always folded.
+void shapeOp(NodeContext &node) { node.refuse("has no input"); }
+
+} // namespace
+
+llvm::ArrayRef<OpRow> shapeOps() {
+  static const OpRow rows[] = {
+      {"", "Reshape", 1, reshape},
+      {"", "Flatten", 1, flatten},
+      {"", "Transpose", 1, transpose},
+      {"", "Unsqueeze", 1, unsqueeze},
+      {"", "Squeeze", 1, squeeze},
+      {"", "Expand", 8, expand},
+      {"", "Tile", 6, tile},
+      {"", "Concat", 1, concat},
+      {"", "Split", 2, split},
+      {"", "Slice", 1, slice},
+      {"", "Pad", 2, pad},
+      {"", "DepthToSpace", 1, depthToSpace},
+      {"", "SpaceToDepth", 1, spaceToDepth},
+      {"", "Shape", 1, shapeOp},
+      {"", "Size", 1, shapeOp},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,23 @@
+//===- Windowed.h - Attributes of convolutions and pools ----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_IMPORT_ONNX_OPS_WINDOWED_H
+#define INTARSIA_IMPORT_ONNX_OPS_WINDOWED_H
+
+#include "lib/Import/Onnx/OpTable.h"
+
+namespace intarsia::onnx {
+
+/// True for elements that nn.conv and nn.pool compute with.
+bool isComputedByWindows(DataType type);
+
+/// Reads strides, dilations and pads, those of `auto_pad` too; refuses what is wrong with them. `spatial` are the sizes
+/// of the images.
+std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int64_t> window, const Shape &spatial);
+
+} // namespace intarsia::onnx
+
+#endif

@@ -1,0 +1,54 @@
+//===- Refusals.cpp - Nodes that are not imported -----------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Refusals.h"
+
+namespace intarsia::onnx {
+
+/// Returns a text of the file as it may stand in a message.
+static std::string printable(std::string_view text) {
+  constexpr size_t longest = 100;
+  std::string result;
+  for (char c : text.substr(0, longest))
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return text.size() > longest ? result + "…" : result;
+}
+
+std::string nameOf(const Node &node) {
+  if (!node.name.empty())
+    return printable(node.name);
+  for (std::string_view output : node.outputs)
+    if (!output.empty())
+      return printable(output);
+  return "";
+}
+
+void Refusals::add(const Node &node, int64_t version, const llvm::Twine &reason) {
+  std::string op = printable(node.op), domain = printable(node.domain), why = reason.str();
+  for (Refusal &refusal : all)
+    if (refusal.op == op && refusal.domain == domain && refusal.reason == why) {
+      ++refusal.count;
+      return;
+    }
+  all.push_back({op, domain, version, why, nameOf(node), 1});
+}
+
+std::string Refusals::text() const {
+  auto line = [](const Refusal &refusal) {
+    std::string op = (refusal.domain.empty() ? "" : refusal.domain + ".") + refusal.op;
+    std::string others = refusal.count == 1 ? "" : " and " + std::to_string(refusal.count - 1) + " more";
+    return "node '" + refusal.firstNode + "'" + others + " (" + op + ", version " + std::to_string(refusal.version) +
+           "): " + refusal.reason;
+  };
+  if (all.size() == 1)
+    return line(all.front());
+  std::string text = std::to_string(all.size()) + " kinds of nodes are not imported";
+  for (const Refusal &refusal : all)
+    text += "\n  " + line(refusal);
+  return text;
+}
+
+} // namespace intarsia::onnx
