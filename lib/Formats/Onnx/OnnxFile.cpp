@@ -18,21 +18,21 @@ DataTypeFacts factsOf(DataType type) {
   // https://onnx.ai/onnx/repo-docs/IR.html, tensor element types; raw data of 2 and 4 bits is packed.
   static const DataTypeFacts table[] = {
       {"undefined", 0, ""},
-      {"float", 32, "F32"},
+      {"float", 32, "F32", 4},
       {"uint8", 8, "U8"},
       {"int8", 8, "I8"},
       {"uint16", 16, "U16"},
       {"int16", 16, "I16"},
       {"int32", 32, "I32"},
-      {"int64", 64, "I64"},
+      {"int64", 64, "I64", 7},
       {"string", 0, ""},
       {"bool", 8, "BOOL"},
       {"float16", 16, "F16"},
-      {"double", 64, "F64"},
-      {"uint32", 32, "U32"},
-      {"uint64", 64, "U64"},
-      {"complex64", 64, "C64"},
-      {"complex128", 128, ""},
+      {"double", 64, "F64", 10},
+      {"uint32", 32, "U32", 11},
+      {"uint64", 64, "U64", 11},
+      {"complex64", 64, "C64", 4},
+      {"complex128", 128, "", 10},
       {"bfloat16", 16, "BF16"},
       {"float8e4m3fn", 8, "F8_E4M3"},
       {"float8e4m3fnuz", 8, ""},
@@ -131,6 +131,7 @@ Status File::parse() {
   listTensors(model_.graph, tensors);
   for (Function &function : model_.functions)
     listTensors(function.nodes, tensors);
+  std::map<std::string, unsigned> numbers; // that names have got so far
   for (Tensor *tensor : tensors) {
     DataTypeFacts facts = factsOf(tensor->type);
     if (facts.safetensors.empty())
@@ -138,8 +139,8 @@ Status File::parse() {
     std::string wanted(tensor->name.empty() ? "constant" : tensor->name);
     tensor->key = wanted;
     // Nested graphs may name tensors as others do: those get numbers.
-    for (unsigned number = 1; archived_.contains(tensor->key); ++number)
-      tensor->key = wanted + "#" + std::to_string(number);
+    for (unsigned &number = numbers[wanted]; archived_.contains(tensor->key);)
+      tensor->key = wanted + "#" + std::to_string(++number);
     ArchiveTensor &entry = archived_[tensor->key];
     entry.name = tensor->key;
     entry.dtype = facts.safetensors;

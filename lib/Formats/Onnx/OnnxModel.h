@@ -56,6 +56,7 @@ struct DataTypeFacts {
   std::string_view name;        ///< "float", as the standard's documents write it
   unsigned bits = 0;            ///< of an element in raw data; 0 for those that have none
   std::string_view safetensors; ///< "F32"; empty for types that safetensors files do not have
+  unsigned field = 5;           ///< of a TensorProto, that has elements which are no raw data
 };
 /// Returns the facts of a type; of a number that is none, "type 77" cannot be named: its name is empty.
 DataTypeFacts factsOf(DataType type);
@@ -73,8 +74,13 @@ struct Tensor {
 
   int64_t elements() const {
     int64_t count = 1;
-    for (int64_t size : dims)
-      count *= size;
+    for (int64_t size : dims) {
+      // The others may be too many to be multiplied.
+      if (size == 0)
+        return 0;
+      if (__builtin_mul_overflow(count, size, &count))
+        count = INT64_MAX;
+    }
     return count;
   }
 };

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <set>
 
 namespace intarsia::onnx {
 namespace {
@@ -319,12 +320,10 @@ void ModelReader::findExternal(const std::vector<std::pair<std::string_view, std
   std::string_view location;
   uint64_t offset = 0;
   std::optional<uint64_t> length;
-  std::vector<std::string_view> seen;
+  std::set<std::string_view> seen;
   for (const auto &[key, value] : entries) {
-    for (std::string_view other : seen)
-      if (other == key)
-        throw Malformed{"external data has the key " + quoted(key) + " twice"};
-    seen.push_back(key);
+    if (!seen.insert(key).second)
+      throw Malformed{"external data has the key " + quoted(key) + " twice"};
     if (key == "location")
       location = value;
     if (key != "offset" && key != "length")
@@ -385,10 +384,16 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
     }
   });
   within("tensor " + quoted(tensor.name), [&] {
-    std::vector<std::string_view> floats, doubles;
+    std::vector<std::string_view> reals;
     std::vector<int64_t> integers;
     std::vector<std::pair<std::string_view, std::string_view>> entries;
-    bool isExternal = false, hasRaw = false;
+    bool isExternal = false;
+    unsigned dataField = 0; // that has the elements
+    auto takeFrom = [&](unsigned field) {
+      if (dataField != 0 && dataField != field)
+        throw Malformed{"has data in two places"};
+      dataField = field;
+    };
     while (message.next())
       switch (message.field()) {
       case 1:
@@ -400,23 +405,23 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
       case 3:
         throw Malformed{"is a segment of a tensor"};
       case 4:
-        message.reals(floats, sizeof(float));
+      case 10:
+        takeFrom(message.field());
+        message.reals(reals, message.field() == 4 ? sizeof(float) : sizeof(double));
         break;
       case 5:
       case 7:
       case 11:
+        takeFrom(message.field());
         message.integers(integers);
         break;
       case 9: {
         std::string_view raw = message.text();
         tensor.data = reinterpret_cast<const uint8_t *>(raw.data());
         tensor.bytes = raw.size();
-        hasRaw = true;
+        takeFrom(9);
         break;
       }
-      case 10:
-        message.reals(doubles, sizeof(double));
-        break;
       case 13:
         entries.push_back(readEntry(message.message()));
         break;
@@ -431,20 +436,21 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
     DataTypeFacts facts = factsOf(tensor.type);
     if (facts.name.empty() || tensor.type == DataType::Undefined)
       throw Malformed{"has the element type " + std::to_string(int32_t(tensor.type)) + ", which there is not"};
+    uint64_t wanted = bytesOf(tensor, facts.bits);
     if (facts.bits == 0)
       return;
-    if (hasRaw + !floats.empty() + !doubles.empty() + !integers.empty() + isExternal > 1)
-      throw Malformed{"has data in two places"};
+    if (isExternal)
+      takeFrom(13);
+    if (dataField != 0 && dataField != 9 && !isExternal && dataField != facts.field)
+      throw Malformed{"has elements of type " + std::string(facts.name) + " in field " + std::to_string(dataField) +
+                      ", must be in field " + std::to_string(facts.field)};
     if (isExternal)
       findExternal(entries, tensor);
-    else if (!floats.empty())
-      join(floats, tensor);
-    else if (!doubles.empty())
-      join(doubles, tensor);
+    else if (!reals.empty())
+      join(reals, tensor);
     else if (!integers.empty())
       decode(integers, std::max(8u, facts.bits) / 8, tensor);
     // A length is optional for external data, which then reaches further than the tensor.
-    uint64_t wanted = bytesOf(tensor, facts.bits);
     if (tensor.bytes < wanted || (tensor.bytes > wanted && !isExternal))
       throw Malformed{"has " + std::to_string(tensor.bytes) + " bytes of data, its dimensions need " +
                       std::to_string(wanted)};
@@ -565,6 +571,9 @@ void ModelReader::readFunction(Message message, Function &function) {
         break;
       case 11:
         readAttribute(message.message(), function.defaults.emplace_back(), 0);
+        if (!function.defaults.back().reference.empty())
+          throw Malformed{"the default of attribute " + quoted(function.defaults.back().name) +
+                          " refers to another attribute"};
         break;
       case 13:
         function.overload = message.text();

@@ -297,6 +297,8 @@ Folder::Result Folder::constantOfShape() {
     return std::nullopt;
   int64_t count = countOf(*shape);
   const Attribute *value = node.attribute("value");
+  if (value && (value->type != AttributeType::Tensor || value->tensors.size() != 1))
+    return std::nullopt;
   type = value ? value->tensors.front().type : DataType::Float;
   std::optional<Elements> one = value ? readElements(value->tensors.front()) : Elements{{1}, {Element::ofReal(0)}};
   if (count > mostElements || !one || one->values.size() != 1)
@@ -419,10 +421,12 @@ Folder::Result Folder::unsqueeze() {
   llvm::SmallVector<bool> isNew(rank, false);
   for (int64_t axis : *axes)
     isNew[node.axis(axis, rank, "axes")] = true;
+  if (node.isRefused() || llvm::count(isNew, true) != int64_t(axes->size()))
+    return std::nullopt;
   llvm::SmallVector<int64_t> shape;
   for (auto [number, inserted] : llvm::enumerate(isNew))
     shape.push_back(inserted ? 1 : data->shape[number - llvm::count(llvm::ArrayRef(isNew).take_front(number), true)]);
-  return node.isRefused() || llvm::count(isNew, true) != int64_t(axes->size()) ? std::nullopt : withShape(*data, shape);
+  return withShape(*data, shape);
 }
 
 Folder::Result Folder::squeeze() {
@@ -436,12 +440,16 @@ Folder::Result Folder::squeeze() {
   llvm::SmallVector<bool> isGone(rank, false);
   for (int64_t dimension = 0; dimension < rank && !axes; ++dimension)
     isGone[dimension] = data->shape[dimension] == 1;
-  for (int64_t axis : axes.value_or(llvm::SmallVector<int64_t>()))
-    isGone[node.axis(axis, rank, "axes")] = true;
+  for (int64_t axis : axes.value_or(llvm::SmallVector<int64_t>())) {
+    int64_t dimension = node.axis(axis, rank, "axes");
+    if (node.isRefused())
+      return std::nullopt;
+    isGone[dimension] = true;
+  }
   for (int64_t dimension = 0; dimension < rank; ++dimension)
     if (!isGone[dimension])
       shape.push_back(data->shape[dimension]);
-  return node.isRefused() || countOf(shape) != int64_t(data->values.size()) ? std::nullopt : withShape(*data, shape);
+  return countOf(shape) != int64_t(data->values.size()) ? std::nullopt : withShape(*data, shape);
 }
 
 Folder::Result Folder::transpose() {
@@ -451,14 +459,13 @@ Folder::Result Folder::transpose() {
   auto permutation = node.integers("perm");
   if (!permutation)
     permutation = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, data->shape.size())));
-  if (permutation->size() != data->shape.size())
+  llvm::SmallVector<int64_t> sorted(*permutation);
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, data->shape.size())))
     return std::nullopt;
   Elements result;
-  for (int64_t dimension : *permutation) {
-    if (dimension < 0 || dimension >= int64_t(data->shape.size()))
-      return std::nullopt;
+  for (int64_t dimension : *permutation)
     result.shape.push_back(data->shape[dimension]);
-  }
   forEachIndex(result.shape, [&](llvm::ArrayRef<int64_t> index) {
     llvm::SmallVector<int64_t> from(index.size(), 0);
     for (auto [i, dimension] : llvm::zip_equal(index, *permutation))

@@ -18,14 +18,19 @@ namespace intarsia::onnx {
 
 /// Nodes that are built in all, those of functions counted for each call.
 static constexpr uint64_t mostNodes = 1 << 20;
-static constexpr size_t deepestCalls = 64;
+/// Functions and graphs that are built inside of one another.
+static constexpr unsigned deepest = 64;
+static constexpr llvm::StringLiteral tooDeep = "functions and nested graphs are more than 64 deep";
 /// Bytes of a constant that is a weight instead, so that its elements stay in the file.
 static constexpr uint64_t leastWeight = 1024;
 
 static llvm::StringRef textOf(std::string_view text) { return {text.data(), text.size()}; }
 
 GraphBuilder::GraphBuilder(importer::ModuleBuilder &builder, const File &file, Refusals &refusals)
-    : builder(builder), file(file), refusals(refusals), weights(file), operatorSets(file.model().operatorSets) {}
+    : builder(builder), file(file), refusals(refusals), weights(file), operatorSets(file.model().operatorSets) {
+  for (const Function &function : file.model().functions)
+    functions.try_emplace({function.domain, function.name, function.overload}, &function);
+}
 
 //===-- Values ------------------------------------------------------------------------------------------------===//
 
@@ -252,8 +257,10 @@ void GraphBuilder::buildFunction(const Node &node, const Function &function) {
   for (const auto &[caller, called] : calls)
     if (called == &function)
       return refusals.add(node, 0, "the function calls itself");
-  if (calls.size() == deepestCalls)
-    return refusals.add(node, 0, "functions call one another more than " + llvm::Twine(deepestCalls) + " deep");
+  if (depth == deepest)
+    return refusals.add(node, 0, tooDeep);
+  ++depth;
+  auto leave = llvm::make_scope_exit([&] { --depth; });
   llvm::StringMap<GraphValue> arguments;
   for (auto [number, name] : llvm::enumerate(function.inputs)) {
     GraphValue *value = number < node.inputs.size() ? find(textOf(node.inputs[number])) : nullptr;
@@ -290,9 +297,12 @@ void GraphBuilder::buildNode(const Node &node) {
   llvm::StringRef op = textOf(node.op), domain = textOf(node.domain);
   if (++nodesBuilt > mostNodes)
     return builder.sink().report("the model has more than " + llvm::Twine(mostNodes) + " nodes, functions written out");
-  auto leaveOut = [&] {
-    for (std::string_view output : node.outputs)
+  // A reason of its own is given for results that are missing although nothing else is.
+  auto leaveOut = [&](bool hasReason) {
+    for (auto [number, output] : llvm::enumerate(node.outputs))
       if (!output.empty() && !scopes.back().contains(textOf(output))) {
+        if (!hasReason && !builder.sink().any())
+          refusals.add(node, versionOf(domain), "output " + llvm::Twine(number) + " is not imported");
         GraphValue value;
         value.isRefused = true;
         define(textOf(output), value);
@@ -306,12 +316,11 @@ void GraphBuilder::buildNode(const Node &node) {
                                    "', which no node before it computes");
     isComputable &= !value || !value->isRefused;
   }
-  for (const Function &function : file.model().functions)
-    if (function.name == node.op && function.domain == node.domain && function.overload == node.overload) {
-      if (isComputable)
-        buildFunction(node, function);
-      return leaveOut();
-    }
+  if (auto function = functions.find({node.domain, node.op, node.overload}); function != functions.end()) {
+    if (isComputable)
+      buildFunction(node, *function->second);
+    return leaveOut(/*hasReason=*/true);
+  }
   int64_t version = versionOf(domain);
   const OpRow *row = findOp(domain, op);
   if (!row)
@@ -320,12 +329,13 @@ void GraphBuilder::buildNode(const Node &node) {
     refusals.add(node, version, "the model does not say which version of the domain '" + domain + "' it uses");
   else if (version < row->since)
     refusals.add(node, version, "is imported from version " + llvm::Twine(row->since) + " on");
-  if (row && version >= row->since && version != 0 && isComputable) {
-    NodeContext context(*this, node, version, builder.nodeLocation(nameOf(node)));
-    if (!foldNode(context) && !context.isRefused())
-      row->build(context);
-  }
-  leaveOut();
+  bool isBuilt = row && version >= row->since && version != 0 && isComputable;
+  if (!isBuilt)
+    return leaveOut(/*hasReason=*/true);
+  NodeContext context(*this, node, version, builder.nodeLocation(nameOf(node)));
+  if (!foldNode(context) && !context.isRefused())
+    row->build(context);
+  leaveOut(context.isRefused());
 }
 
 /// Optional inputs that a call of a function leaves out are missing inside of it.
@@ -342,8 +352,16 @@ void GraphBuilder::buildNodes(llvm::ArrayRef<Node> nodes) {
 }
 
 llvm::SmallVector<GraphValue> GraphBuilder::buildNested(const Graph &graph, llvm::ArrayRef<GraphValue> inputs) {
+  if (depth == deepest) {
+    builder.sink().report(tooDeep);
+    return llvm::SmallVector<GraphValue>(graph.outputs.size());
+  }
   scopes.emplace_back();
-  auto leave = llvm::make_scope_exit([&] { scopes.pop_back(); });
+  ++depth;
+  auto leave = llvm::make_scope_exit([&] {
+    scopes.pop_back();
+    --depth;
+  });
   for (auto [info, value] : llvm::zip(graph.inputs, inputs))
     define(textOf(info.name), value);
   defineInitializers(graph);

@@ -8,6 +8,7 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/APFloat.h"
+#include <cmath>
 #include <cstring>
 
 using namespace mlir;
@@ -110,6 +111,11 @@ std::optional<Elements> readElements(const Tensor &tensor) {
   return elements;
 }
 
+int64_t integerOf(double number) {
+  constexpr double limit = 9223372036854775808.0;
+  return std::isnan(number) ? 0 : number >= limit ? INT64_MAX : number >= -limit ? int64_t(number) : INT64_MIN;
+}
+
 Element rounded(const Element &element, DataType type) {
   if (element.isSize())
     return element;
@@ -122,12 +128,8 @@ Element rounded(const Element &element, DataType type) {
   }
   if (type == DataType::Bool)
     return int64_t(element.number() != 0);
-  int64_t integer = element.integer;
-  if (element.isReal()) {
-    // A number outside of the type has no defined result; it becomes the nearest one.
-    constexpr double limit = 9223372036854775808.0;
-    integer = element.real >= limit ? INT64_MAX : element.real >= -limit ? int64_t(element.real) : INT64_MIN;
-  }
+  // A number outside of the type has no defined result.
+  int64_t integer = element.isReal() ? integerOf(element.real) : element.integer;
   unsigned bits = bitsOf(type);
   if (bits >= 64)
     return integer;

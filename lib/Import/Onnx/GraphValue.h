@@ -73,6 +73,10 @@ mlir::Type elementType(DataType type, mlir::MLIRContext *context);
 bool isFloat(DataType type);
 bool isUnsigned(DataType type); ///< bool included
 inline bool isInteger(DataType type) { return !isFloat(type) && type != DataType::Bool; }
+inline bool isBool(DataType type) { return type == DataType::Bool; }
+inline bool isNumber(DataType type) { return type != DataType::Bool; }
+/// True for the integers that indices are.
+inline bool isIndex(DataType type) { return type == DataType::Int32 || type == DataType::Int64; }
 /// Returns the bits of an element.
 inline unsigned bitsOf(DataType type) { return factsOf(type).bits; }
 /// Returns "float", or "type 99" for a number that is none.
@@ -80,6 +84,9 @@ std::string nameOf(DataType type);
 
 /// Reads the elements of a tensor of the file; nullopt for types that are no numbers of up to 64 bits.
 std::optional<Elements> readElements(const Tensor &tensor);
+
+/// Returns a number without its fraction; of those that 64 bits do not hold the nearest that they hold, 0 of NaN.
+int64_t integerOf(double number);
 
 /// Returns what an element becomes when it is stored with a type: integers wrap, reals are rounded.
 Element rounded(const Element &element, DataType type);

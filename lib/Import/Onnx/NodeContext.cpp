@@ -22,6 +22,21 @@ void NodeContext::refuse(const llvm::Twine &reason) {
   refused = true;
 }
 
+bool NodeContext::isOf(size_t number, bool (*holds)(DataType), llvm::StringRef what) {
+  DataType type = typeOf(number);
+  if (type != DataType::Undefined && !holds(type))
+    refuse("elements are of type " + nameOf(type) + ", must be " + what);
+  return !refused;
+}
+
+bool NodeContext::areOneType(llvm::ArrayRef<size_t> inputs) {
+  DataType type = typeOf(inputs.front());
+  for (size_t number : inputs.drop_front())
+    if (DataType other = typeOf(number); has(number) && other != type)
+      refuse("inputs have elements of " + nameOf(type) + " and " + nameOf(other));
+  return !refused;
+}
+
 GraphValue &NodeContext::input(size_t number) {
   if (has(number))
     if (GraphValue *value = graph.find(textOf(node.inputs[number])))

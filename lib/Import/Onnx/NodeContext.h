@@ -29,6 +29,12 @@ public:
 
   void refuse(const llvm::Twine &reason);
   bool isRefused() const { return refused; }
+  /// Leaves the node out without a reason of its own: what it needs is refused.
+  void leaveOut() { refused = true; }
+  /// Refuses the node unless elements of an input are what is said of them: "floats".
+  bool isOf(size_t input, bool (*holds)(DataType), llvm::StringRef what);
+  /// Refuses the node unless these inputs have elements of one type.
+  bool areOneType(llvm::ArrayRef<size_t> inputs);
 
   //===-- Inputs ---------------------------------------------------------------------------------------------===//
 

@@ -38,7 +38,7 @@ TypedAttr NodeContext::numberAttribute(DataType type, double value) {
   Type element = irType(type);
   if (isa<FloatType>(element))
     return ops().getFloatAttr(element, value);
-  return ops().getIntegerAttr(element, int64_t(value));
+  return ops().getIntegerAttr(element, integerOf(value));
 }
 
 Size NodeContext::product(llvm::ArrayRef<Size> sizes) {

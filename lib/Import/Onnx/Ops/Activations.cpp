@@ -183,7 +183,7 @@ void shrink(NodeContext &node) {
 
 void pRelu(NodeContext &node) {
   Value x = node.tensor(0), slope = node.tensor(1);
-  if (node.isRefused())
+  if (node.isRefused() || !node.isOf(0, isNumber, "numbers") || !node.areOneType({0, 1}))
     return;
   DataType type = node.typeOf(0);
   node.result(combine(node, {x, slope}, type, [](Scalars &s, Value v, Value by) -> Value {

@@ -121,7 +121,7 @@ Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys
 
 void attention(NodeContext &node) {
   Value query = node.tensor(0), key = node.tensor(1), value = node.tensor(2);
-  if (node.isRefused() || !isComputed(node))
+  if (node.isRefused() || !isComputed(node) || !node.areOneType({0, 1, 2}))
     return;
   DataType type = node.typeOf(0);
   int64_t rank = tensorType(query).getRank();
@@ -225,13 +225,14 @@ void attention(NodeContext &node) {
 /// pairs].
 void rotaryEmbedding(NodeContext &node) {
   Value input = node.tensor(0), cosines = node.tensor(1), sines = node.tensor(2);
-  if (node.isRefused() || !isComputed(node))
+  if (node.isRefused() || !isComputed(node) || !node.areOneType({0, 1, 2}) || !node.isOf(3, isIndex, "int32 or int64"))
     return;
   DataType type = node.typeOf(0);
   Shape given = node.graph.shapeOf(node.at, input);
   bool isInterleaved = node.integer("interleaved", 0) != 0;
   int64_t heads = node.integer("num_heads", 0), turned = node.integer("rotary_embedding_dim", 0);
-  if ((given.size() != 3 && given.size() != 4) || (given.size() == 3 && heads < 1) || given.back().isDynamic())
+  if ((given.size() != 3 && given.size() != 4) || (given.size() == 3 && heads < 1) || given.back().isDynamic() ||
+      (given.size() == 3 && given.back().value % heads != 0))
     return node.refuse("the input has " + llvm::Twine(given.size()) +
                        " dimensions, must have 4, or 3 and a number of "
                        "heads");
@@ -240,7 +241,7 @@ void rotaryEmbedding(NodeContext &node) {
   Shape shape = node.graph.shapeOf(node.at, rows);
   int64_t features = shape[3].value;
   turned = turned ? turned : features;
-  if (turned % 2 != 0 || turned > features)
+  if (turned % 2 != 0 || turned < 2 || turned > features)
     return node.refuse("attribute 'rotary_embedding_dim' is " + llvm::Twine(turned) + ", of " + llvm::Twine(features) +
                        " features");
   // The angles of each row: [batch, sequence, 1, pairs].

@@ -42,9 +42,10 @@ void constantOfShape(NodeContext &node) {
   if (!shape)
     return;
   const Attribute *value = node.attribute("value");
-  DataType type = value && value->tensors.size() == 1 ? value->tensors.front().type : DataType::Float;
-  std::optional<Elements> one =
-      value && value->tensors.size() == 1 ? readElements(value->tensors.front()) : Elements{{1}, {Element::ofReal(0)}};
+  if (value && (value->type != AttributeType::Tensor || value->tensors.size() != 1))
+    return node.refuse("attribute 'value' is no tensor");
+  DataType type = value ? value->tensors.front().type : DataType::Float;
+  std::optional<Elements> one = value ? readElements(value->tensors.front()) : Elements{{1}, {Element::ofReal(0)}};
   if (!one || one->values.size() != 1 || !node.irType(type))
     return node.refuse("attribute 'value' is no element of a type that is computed");
   if (llvm::any_of(*shape, [](const Size &size) { return !size.isDynamic() && size.value < 0; }))
@@ -62,6 +63,8 @@ void range(NodeContext &node) {
   if (node.isRefused() || start->values.size() != 1 || limit->values.size() != 1 || step->values.size() != 1)
     return node.refuse("'start', 'limit' and 'delta' are no scalars");
   DataType type = node.typeOf(0);
+  if (!node.areOneType({0, 1, 2}))
+    return;
   const Element &first = start->values[0], &by = step->values[0], &last = limit->values[0];
   if (!by.isNumber() || by.number() == 0)
     return node.refuse("'delta' depends on sizes of the call, or is 0");
@@ -70,7 +73,7 @@ void range(NodeContext &node) {
     double number = std::ceil((last.number() - first.number()) / by.number());
     if (!(number < 1e15))
       return node.refuse("has too many elements");
-    count = std::max<int64_t>(0, int64_t(number));
+    count = std::max<int64_t>(0, integerOf(number));
   } else if (first.isReal() || last.isReal() || by.integer < 1) {
     return node.refuse("'delta' must be a positive integer where sizes of the call are the limits");
   } else {

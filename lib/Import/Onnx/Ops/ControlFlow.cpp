@@ -42,9 +42,15 @@ std::optional<Branch> buildBranch(NodeContext &node, const Graph &graph, Region 
   llvm::SmallVector<GraphValue> values = node.graph.buildNested(graph, {});
   Branch branch;
   for (GraphValue &value : values) {
-    Value tensor = value.isRefused || value.type == DataType::Undefined ? Value() : node.graph.tensorOf(node.at, value);
-    if (!tensor)
+    if (value.isRefused || value.type == DataType::Undefined) {
+      node.leaveOut();
       return std::nullopt;
+    }
+    Value tensor = node.graph.tensorOf(node.at, value);
+    if (!tensor) {
+      node.refuse("a result has elements of type " + nameOf(value.type) + ", which are not computed with");
+      return std::nullopt;
+    }
     branch.tensors.push_back(tensor);
     branch.types.push_back(value.type);
   }
@@ -56,6 +62,8 @@ void branch(NodeContext &node) {
   const Graph *yes = node.subgraph("then_branch"), *no = node.subgraph("else_branch");
   if (!yes || !no)
     return;
+  if (!node.isOf(0, isBool, "bool"))
+    return;
   const Elements *known = node.has(0) ? node.graph.elementsOf(node.input(0)) : nullptr;
   if (known && known->values.size() == 1 && known->values[0].isInteger()) {
     llvm::SmallVector<GraphValue> values = node.graph.buildNested(known->values[0].integer ? *yes : *no, {});
@@ -64,7 +72,7 @@ void branch(NodeContext &node) {
     return;
   }
   Value condition = node.tensor(0);
-  if (node.isRefused() || tensorType(condition).getNumElements() != 1)
+  if (node.isRefused() || !tensorType(condition).hasStaticShape() || tensorType(condition).getNumElements() != 1)
     return node.refuse("the condition is not one element");
   OpBuilder &ops = node.ops();
   llvm::SmallVector<Value> indices(tensorType(condition).getRank(), arith::ConstantIndexOp::create(ops, node.at, 0));
@@ -74,11 +82,8 @@ void branch(NodeContext &node) {
   std::optional<Branch> first = buildBranch(node, *yes, holder.getThenRegion());
   std::optional<Branch> second = buildBranch(node, *no, holder.getElseRegion());
   if (!first || !second || first->tensors.size() != second->tensors.size() ||
-      first->tensors.size() < node.outputCount()) {
-    if (!node.graph.getRefusals().any() && !node.ir().sink().any())
-      node.refuse("branches have different numbers of results");
-    return;
-  }
+      first->tensors.size() < node.outputCount())
+    return node.refuse("branches have different numbers of results");
   llvm::SmallVector<Type> types;
   for (auto [one, other] : llvm::zip_equal(first->tensors, second->tensors)) {
     RankedTensorType type = commonType(tensorType(one), tensorType(other));
@@ -123,9 +128,11 @@ bool joinScans(NodeContext &node, size_t output, llvm::MutableArrayRef<GraphValu
   llvm::SmallVector<Value> parts;
   DataType type = values.front().type;
   for (GraphValue &value : values) {
-    Value tensor = value.isRefused ? Value() : node.graph.tensorOf(node.at, value);
-    if (!tensor)
+    Value tensor = node.graph.tensorOf(node.at, value);
+    if (!tensor) {
+      node.refuse("a result has elements of type " + nameOf(value.type) + ", which are not computed with");
       return false;
+    }
     Shape shape = node.graph.shapeOf(node.at, tensor);
     int64_t at = node.axis(axis, shape.size() + 1, "scan_output_axes");
     shape.insert(shape.begin() + at, 1);
@@ -180,7 +187,7 @@ void loop(NodeContext &node) {
     inputs.append(carried);
     llvm::SmallVector<GraphValue> results = node.graph.buildNested(*body, inputs);
     if (node.ir().sink().any() || llvm::any_of(results, [](const GraphValue &value) { return value.isRefused; }))
-      return;
+      return node.leaveOut();
     goesOn = knownNumber(node, results[0]);
     if (!goesOn)
       return node.refuse("whether the loop goes on is computed by the call, and must be known to the compiler");
@@ -201,9 +208,10 @@ void scan(NodeContext &node) {
   int64_t scanInputs = node.integer("num_scan_inputs", 0);
   if (!body)
     return;
-  auto stateCount = int64_t(node.inputCount()) - scanInputs;
+  auto inputCount = int64_t(node.inputCount());
+  int64_t stateCount = scanInputs < 1 || scanInputs > inputCount ? -1 : inputCount - scanInputs;
   int64_t scanOutputs = int64_t(body->outputs.size()) - stateCount;
-  if (scanInputs < 1 || stateCount < 0 || scanOutputs < 0 || body->inputs.size() != node.inputCount())
+  if (stateCount < 0 || scanOutputs < 0 || body->inputs.size() != node.inputCount())
     return node.refuse("attributes 'num_scan_inputs' and 'body' do not go with the inputs");
   auto list = [&](llvm::StringRef name, int64_t count) {
     auto given = node.integers(name).value_or(llvm::SmallVector<int64_t>(count, 0));
@@ -252,7 +260,7 @@ void scan(NodeContext &node) {
     }
     llvm::SmallVector<GraphValue> results = node.graph.buildNested(*body, inputs);
     if (node.ir().sink().any() || llvm::any_of(results, [](const GraphValue &value) { return value.isRefused; }))
-      return;
+      return node.leaveOut();
     states.assign(results.begin(), results.begin() + stateCount);
     for (int64_t number = 0; number < scanOutputs; ++number)
       scans[number].push_back(results[stateCount + number]);

@@ -79,7 +79,7 @@ std::optional<Convolution> read(NodeContext &node) {
   Convolution conv{node.tensor(0), node.tensor(1), node.has(2) ? node.tensor(2) : Value(), {}, {}, 1};
   if (!node.isRefused() && !isComputedByWindows(node.typeOf(0)))
     node.refuse("elements are of type " + nameOf(node.typeOf(0)));
-  if (node.isRefused())
+  if (node.isRefused() || !node.areOneType({0, 1, 2}))
     return std::nullopt;
   Shape images = node.graph.shapeOf(node.at, conv.images), weight = node.graph.shapeOf(node.at, conv.weight);
   if (images.size() < 3 || images.size() > 5 || weight.size() != images.size() ||

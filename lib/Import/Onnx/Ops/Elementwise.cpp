@@ -48,18 +48,43 @@ Value smallest(Scalars &s, Value left, Value right) {
   return arith::MinSIOp::create(s.builder, s.at, left, right);
 }
 
-template <Binary compute> void binary(NodeContext &node) {
-  if (node.typeOf(0) != node.typeOf(1))
-    return node.refuse("inputs have elements of " + nameOf(node.typeOf(0)) + " and " + nameOf(node.typeOf(1)));
+/// What elements an op is defined for.
+enum class Domain { Numbers, Integers, Bools, Floats, All };
+
+bool isIn(NodeContext &node, Domain domain) {
+  switch (domain) {
+  case Domain::Numbers:
+    return node.isOf(0, isNumber, "numbers");
+  case Domain::Integers:
+    return node.isOf(0, isInteger, "integers");
+  case Domain::Bools:
+    return node.isOf(0, isBool, "bool");
+  case Domain::Floats:
+    return node.isOf(0, isFloat, "floats");
+  case Domain::All:
+    return true;
+  }
+  llvm_unreachable("all domains are handled");
+}
+
+template <Binary compute, Domain domain = Domain::Numbers> void binary(NodeContext &node) {
+  if (!isIn(node, domain) || !node.areOneType({0, 1}))
+    return;
   Value left = node.tensor(0), right = node.tensor(1);
   if (!node.isRefused())
     node.result(combine(node, {left, right}, node.typeOf(0), compute));
+}
+
+llvm::SmallVector<size_t> allInputs(NodeContext &node) {
+  return llvm::to_vector(llvm::seq<size_t>(0, node.inputCount()));
 }
 
 /// Max, Min, Sum: of any number of inputs.
 template <Binary compute> void variadic(NodeContext &node) {
   if (node.inputCount() == 0)
     return node.refuse("has no inputs");
+  if (!isIn(node, Domain::Numbers) || !node.areOneType(allInputs(node)))
+    return;
   Value result = node.tensor(0);
   for (size_t number = 1; number < node.inputCount() && !node.isRefused(); ++number)
     result = combine(node, {result, node.tensor(number)}, node.typeOf(0), compute);
@@ -69,6 +94,8 @@ template <Binary compute> void variadic(NodeContext &node) {
 void mean(NodeContext &node) {
   if (node.inputCount() == 0)
     return node.refuse("has no inputs");
+  if (!isIn(node, Domain::Floats) || !node.areOneType(allInputs(node)))
+    return;
   Value sum = node.tensor(0);
   for (size_t number = 1; number < node.inputCount() && !node.isRefused(); ++number)
     sum = combine(node, {sum, node.tensor(number)}, node.typeOf(0), arithmetic<arith::AddFOp, arith::AddIOp>);
@@ -115,6 +142,8 @@ Value remainder(Scalars &s, Value left, Value right, bool hasSignOfDividend) {
 
 void mod(NodeContext &node) {
   bool hasSignOfDividend = node.integer("fmod", 0) != 0;
+  if (!isIn(node, Domain::Numbers) || !node.areOneType({0, 1}))
+    return;
   if (isFloat(node.typeOf(0)) && !hasSignOfDividend && node.version < 28)
     return node.refuse("attribute 'fmod' must be 1 for floats");
   Value left = node.tensor(0), right = node.tensor(1);
@@ -128,7 +157,7 @@ void mod(NodeContext &node) {
 void power(NodeContext &node) {
   Value base = node.tensor(0), exponent = node.tensor(1);
   DataType type = node.typeOf(0), by = node.typeOf(1);
-  if (node.isRefused())
+  if (node.isRefused() || !isIn(node, Domain::Numbers) || !node.isOf(1, isNumber, "numbers"))
     return;
   // A number that is known is a few products, or a root.
   const Elements *known = node.graph.elementsOf(node.input(1));
@@ -162,7 +191,7 @@ template <arith::CmpFPredicate ofFloats, arith::CmpIPredicate ofSigned, arith::C
 void compare(NodeContext &node) {
   DataType type = node.typeOf(0);
   Value left = node.tensor(0), right = node.tensor(1);
-  if (node.isRefused())
+  if (node.isRefused() || !node.areOneType({0, 1}))
     return;
   node.result(0,
               node.broadcast({left, right}, node.ops().getI1Type(),
@@ -179,9 +208,9 @@ template <typename Op> Value bitwise(Scalars &s, Value left, Value right) {
   return Op::create(s.builder, s.at, left, right);
 }
 
-void logicalNot(NodeContext &node) {
+template <Domain domain> void inverted(NodeContext &node) {
   Value x = node.tensor(0);
-  if (node.isRefused())
+  if (node.isRefused() || !isIn(node, domain))
     return;
   node.result(node.broadcast({x}, node.irType(node.typeOf(0)), [](OpBuilder &b, Location loc, ValueRange v) -> Value {
     Value ones = arith::ConstantOp::create(b, loc, b.getIntegerAttr(v[0].getType(), -1));
@@ -194,7 +223,7 @@ void bitShift(NodeContext &node) {
   if (direction != "LEFT" && direction != "RIGHT")
     return node.refuse("attribute 'direction' is '" + direction + "', must be LEFT or RIGHT");
   Value left = node.tensor(0), right = node.tensor(1);
-  if (node.isRefused())
+  if (node.isRefused() || !isIn(node, Domain::Integers) || !node.areOneType({0, 1}))
     return;
   // A shift by as many bits as there are, or more, leaves nothing but the sign.
   node.result(combine(node, {left, right}, node.typeOf(0), [&](Scalars &s, Value x, Value by) -> Value {
@@ -212,7 +241,7 @@ void bitShift(NodeContext &node) {
 
 void where(NodeContext &node) {
   Value condition = node.tensor(0), yes = node.tensor(1), no = node.tensor(2);
-  if (node.isRefused())
+  if (node.isRefused() || !isIn(node, Domain::Bools) || !node.areOneType({1, 2}))
     return;
   node.result(0,
               node.broadcast({condition, yes, no}, node.irType(node.typeOf(1)),
@@ -224,7 +253,7 @@ void where(NodeContext &node) {
 
 void isNan(NodeContext &node) {
   Value x = node.tensor(0);
-  if (!node.isRefused())
+  if (!node.isRefused() && isIn(node, Domain::Floats))
     node.result(0,
                 node.broadcast({x}, node.ops().getI1Type(),
                                [](OpBuilder &b, Location loc, ValueRange v) -> Value {
@@ -236,7 +265,7 @@ void isNan(NodeContext &node) {
 void isInf(NodeContext &node) {
   bool positive = node.integer("detect_positive", 1) != 0, negative = node.integer("detect_negative", 1) != 0;
   Value x = node.tensor(0);
-  if (node.isRefused())
+  if (node.isRefused() || !isIn(node, Domain::Floats))
     return;
   node.result(0,
               node.broadcast({x}, node.ops().getI1Type(),
@@ -260,9 +289,9 @@ void isInf(NodeContext &node) {
 
 using Unary = Value (*)(Scalars &, Value);
 
-template <Unary compute> void unaryOp(NodeContext &node) {
+template <Unary compute, Domain domain = Domain::Floats> void unaryOp(NodeContext &node) {
   Value x = node.tensor(0);
-  if (!node.isRefused())
+  if (!node.isRefused() && isIn(node, domain))
     node.result(unary(node, x, node.typeOf(0), compute));
 }
 
@@ -326,7 +355,7 @@ void castLike(NodeContext &node) {
 void clip(NodeContext &node) {
   Value x = node.tensor(0);
   DataType type = node.typeOf(0);
-  if (node.isRefused())
+  if (node.isRefused() || !isIn(node, Domain::Numbers) || !node.areOneType({0, 1}) || !node.areOneType({0, 2}))
     return;
   auto limited = [&](size_t number, llvm::StringRef name, Binary compute) {
     Value limit;
@@ -351,6 +380,8 @@ void dropout(NodeContext &node) {
   if (!node.isWanted(1))
     return;
   DataType type = node.version >= 10 ? DataType::Bool : node.typeOf(0);
+  if (!node.irType(type))
+    return node.refuse("elements of type " + nameOf(type) + " are not computed");
   node.result(1, node.filled(node.shapeOf(0), node.numberAttribute(type, 1)), type);
 }
 
@@ -375,21 +406,21 @@ llvm::ArrayRef<OpRow> elementwiseOps() {
       {"", "GreaterOrEqual", 12, compare<F::OGE, I::sge, I::uge>},
       {"", "Less", 7, compare<F::OLT, I::slt, I::ult>},
       {"", "LessOrEqual", 12, compare<F::OLE, I::sle, I::ule>},
-      {"", "And", 7, binary<bitwise<arith::AndIOp>>},
-      {"", "Or", 7, binary<bitwise<arith::OrIOp>>},
-      {"", "Xor", 7, binary<bitwise<arith::XOrIOp>>},
-      {"", "BitwiseAnd", 18, binary<bitwise<arith::AndIOp>>},
-      {"", "BitwiseOr", 18, binary<bitwise<arith::OrIOp>>},
-      {"", "BitwiseXor", 18, binary<bitwise<arith::XOrIOp>>},
-      {"", "BitwiseNot", 18, logicalNot},
+      {"", "And", 7, binary<bitwise<arith::AndIOp>, Domain::Bools>},
+      {"", "Or", 7, binary<bitwise<arith::OrIOp>, Domain::Bools>},
+      {"", "Xor", 7, binary<bitwise<arith::XOrIOp>, Domain::Bools>},
+      {"", "BitwiseAnd", 18, binary<bitwise<arith::AndIOp>, Domain::Integers>},
+      {"", "BitwiseOr", 18, binary<bitwise<arith::OrIOp>, Domain::Integers>},
+      {"", "BitwiseXor", 18, binary<bitwise<arith::XOrIOp>, Domain::Integers>},
+      {"", "BitwiseNot", 18, inverted<Domain::Integers>},
       {"", "BitShift", 11, bitShift},
-      {"", "Not", 1, logicalNot},
+      {"", "Not", 1, inverted<Domain::Bools>},
       {"", "Where", 9, where},
       {"", "IsNaN", 9, isNan},
       {"", "IsInf", 10, isInf},
-      {"", "Abs", 6, unaryOp<absolute>},
-      {"", "Neg", 6, unaryOp<negate>},
-      {"", "Sign", 9, unaryOp<sign>},
+      {"", "Abs", 6, unaryOp<absolute, Domain::Numbers>},
+      {"", "Neg", 6, unaryOp<negate, Domain::Numbers>},
+      {"", "Sign", 9, unaryOp<sign, Domain::Numbers>},
       {"", "Reciprocal", 6, unaryOp<reciprocal>},
       {"", "Sqrt", 6, unaryOp<instruction<math::SqrtOp>>},
       {"", "Floor", 6, unaryOp<instruction<math::FloorOp>>},

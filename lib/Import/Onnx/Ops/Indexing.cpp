@@ -50,7 +50,7 @@ void gather(NodeContext &node) {
   DataType type = node.typeOf(0);
   Shape from = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
   int64_t axis = node.axis(node.integer("axis", 0), from.size());
-  if (node.isRefused())
+  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64"))
     return;
   const Elements *known = node.graph.elementsOf(node.input(1));
   if (known && known->values.size() == 1 && known->values[0].isInteger() && !from[axis].isDynamic()) {
@@ -67,7 +67,7 @@ void gather(NodeContext &node) {
   }
   bool isTable = type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
   if (isTable && axis == 0 && from.size() == 2 && isConstant(data) && !from[0].isDynamic()) {
-    Value result = node.ir().embedding(node.at, data, indices, node.irType(type));
+    Value result = node.ir().embedding(node.at, data, withoutNegative(node, 1, from[0]), node.irType(type));
     which.push_back(from[1]);
     node.graph.setShape(result, which);
     return node.result(result);
@@ -103,7 +103,7 @@ void gatherElements(NodeContext &node) {
   if (from.size() != shape.size())
     node.refuse("'data' and 'indices' have " + llvm::Twine(from.size()) + " and " + llvm::Twine(shape.size()) +
                 " dimensions");
-  if (node.isRefused())
+  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64"))
     return;
   auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
   OpFoldResult size = node.ir().size(from[axis]);
@@ -136,7 +136,7 @@ void gatherNd(NodeContext &node) {
   if (which.empty() || which.back().isDynamic() || batch < 0 || batch >= int64_t(which.size()) ||
       which.back().value < 1 || batch + which.back().value > int64_t(from.size()))
     node.refuse("'indices' and 'batch_dims' do not go with the data");
-  if (node.isRefused())
+  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64"))
     return;
   int64_t depth = which.back().value;
   Shape positions(which.begin(), which.end() - 1), shape = positions;
@@ -178,7 +178,7 @@ void scatterElements(NodeContext &node) {
   Shape from = node.graph.shapeOf(node.at, data), which = node.shapeOf(1);
   int64_t axis = node.axis(node.integer("axis", 0), from.size());
   auto kind = scatterKind(node);
-  if (node.isRefused())
+  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64") || !node.areOneType({0, 2}))
     return;
   if (which.size() != from.size() || tensorType(updates).getRank() != int64_t(from.size()) || type == DataType::Bool)
     return node.refuse("'data', 'indices' and 'updates' have different numbers of dimensions, or elements are bool");
@@ -213,7 +213,7 @@ void scatterNd(NodeContext &node) {
   if (which.empty() || which.back().isDynamic() || which.back().value < 1 ||
       which.back().value > int64_t(from.size()) || type == DataType::Bool)
     node.refuse("'indices' do not go with the data, or elements are bool");
-  if (node.isRefused())
+  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64") || !node.areOneType({0, 2}))
     return;
   int64_t depth = which.back().value;
   Size count = node.product(llvm::ArrayRef(which).drop_back());
@@ -241,7 +241,11 @@ void oneHot(NodeContext &node) {
   int64_t axis = node.axis(node.integer("axis", -1), shape.size() + 1);
   if (node.isRefused() || depth->values.size() != 1 || tensorType(values).getRank() != 1)
     return node.refuse("'depth' is no number, or 'values' are not two");
-  auto count = Size(depth->values[0].isReal() ? Size(int64_t(depth->values[0].real)) : depth->values[0].asSize());
+  auto count = Size(depth->values[0].isReal() ? Size(integerOf(depth->values[0].real)) : depth->values[0].asSize());
+  if (!depth->values[0].isSize() && (count.isDynamic() || count.value < 1))
+    return node.refuse("'depth' is not positive");
+  if (!tensorType(values).hasStaticShape() || tensorType(values).getDimSize(0) != 2)
+    return node.refuse("'values' are not two");
   llvm::SmallVector<unsigned, 4> dims;
   for (unsigned dimension = 0; dimension <= shape.size(); ++dimension)
     if (dimension != axis)

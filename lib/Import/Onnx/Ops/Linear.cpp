@@ -106,9 +106,7 @@ namespace {
 void matMul(NodeContext &node) {
   Value left = node.tensor(0), right = node.tensor(1);
   DataType type = node.typeOf(0);
-  if (node.typeOf(1) != type)
-    node.refuse("inputs have elements of " + nameOf(type) + " and " + nameOf(node.typeOf(1)));
-  if (node.isRefused())
+  if (node.isRefused() || !node.areOneType({0, 1}) || !node.isOf(0, isNumber, "numbers"))
     return;
   if (std::optional<Value> product = matrixProduct(node, left, right, type))
     node.result(*product);
@@ -120,7 +118,7 @@ void gemm(NodeContext &node) {
   DataType type = node.typeOf(0);
   double alpha = node.number("alpha", 1), beta = node.number("beta", 1);
   bool turnsLeft = node.integer("transA", 0) != 0, turnsRight = node.integer("transB", 0) != 0;
-  if (node.isRefused())
+  if (node.isRefused() || !node.areOneType({0, 1, 2}) || !node.isOf(0, isNumber, "numbers"))
     return;
   if (tensorType(left).getRank() != 2 || tensorType(right).getRank() != 2)
     return node.refuse("inputs are no matrices");

@@ -27,9 +27,20 @@ std::optional<Value> spread(NodeContext &node, Value numbers, const Shape &shape
   bool isOne = llvm::all_of(own, [](const Size &size) { return !size.isDynamic() && size.value == 1; });
   if (isOne)
     return node.reshaped(numbers, {});
+  axis = node.axis(axis, shape.size());
+  if (node.isRefused())
+    return std::nullopt;
   if (block > 0 && own.size() == shape.size()) {
     if (own[axis].isDynamic() || shape[axis].isDynamic()) {
       node.refuse("the number of blocks depends on sizes of the call");
+      return std::nullopt;
+    }
+    // The last block may have fewer elements than the others.
+    int64_t reach = 0, size = shape[axis].value;
+    if (own[axis].value < 1 || llvm::MulOverflow(own[axis].value, block, reach) || reach - block >= size ||
+        size > reach) {
+      node.refuse(llvm::Twine(own[axis].value) + " blocks of " + llvm::Twine(block) + " do not go with " +
+                  llvm::Twine(size) + " elements");
       return std::nullopt;
     }
     // Each number is that of the elements of its block.
@@ -37,11 +48,11 @@ std::optional<Value> spread(NodeContext &node, Value numbers, const Shape &shape
     split.insert(split.begin() + axis + 1, 1);
     Shape repeated = split;
     repeated[axis + 1] = block;
-    whole[axis] = own[axis].value * block;
+    whole[axis] = reach;
     Value result = node.reshaped(node.broadcastTo(node.reshaped(numbers, split), repeated), whole);
     return whole[axis].value == shape[axis].value ? result : node.sliced(result, axis, 0, shape[axis]);
   }
-  if (own.size() != 1) {
+  if (own.size() != 1 || block != 0) {
     node.refuse("scales have " + llvm::Twine(own.size()) + " dimensions");
     return std::nullopt;
   }
@@ -49,6 +60,9 @@ std::optional<Value> spread(NodeContext &node, Value numbers, const Shape &shape
   wide[0] = own[0];
   return node.reshaped(numbers, wide);
 }
+
+/// True for what scales are, and what quantized elements become.
+bool isScale(DataType type) { return isFloat(type) && type != DataType::Double; }
 
 /// Returns the numbers that quantized elements mean, in `to`.
 Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, DataType ofScale, Value zero,
@@ -103,10 +117,12 @@ void dequantizeLinear(NodeContext &node) {
   DataType type = node.typeOf(0), ofScale = node.typeOf(1);
   auto to = DataType(node.integer("output_dtype", int64_t(ofScale)));
   Shape shape = node.graph.shapeOf(node.at, tensor);
-  int64_t axis = shape.empty() ? 0 : node.axis(node.integer("axis", 1), std::max<int64_t>(shape.size(), 2));
+  int64_t axis = node.integer("axis", 1);
   if (!isQuantized(type) && type != DataType::Int32)
     node.refuse("elements are of type " + nameOf(type));
-  if (node.isRefused() || !node.irType(to))
+  node.isOf(1, isScale, "floats of up to 32 bits");
+  node.areOneType({0, 2});
+  if (node.isRefused() || !isScale(to) || !node.irType(to))
     return node.refuse("'output_dtype' is not computed");
   int64_t block = node.integer("block_size", 0);
   std::optional<Value> wideScale = spread(node, scale, shape, axis, block);
@@ -121,11 +137,11 @@ void quantizeLinear(NodeContext &node) {
   if (to == DataType::Undefined)
     to = DataType::Uint8;
   Shape shape = node.graph.shapeOf(node.at, tensor);
-  int64_t axis = shape.empty() ? 0 : node.axis(node.integer("axis", 1), std::max<int64_t>(shape.size(), 2));
+  int64_t axis = node.integer("axis", 1);
   if (!isQuantized(to))
     node.refuse("results are of type " + nameOf(to));
-  if (!isFloat(node.typeOf(0)))
-    node.refuse("elements are of type " + nameOf(node.typeOf(0)));
+  node.isOf(0, isScale, "floats of up to 32 bits");
+  node.isOf(1, isScale, "floats of up to 32 bits");
   if (node.isRefused())
     return;
   int64_t block = node.integer("block_size", 0);
@@ -186,6 +202,8 @@ void matMulInteger(NodeContext &node) {
   Value leftZero = node.has(2) ? node.tensor(2) : Value(), rightZero = node.has(3) ? node.tensor(3) : Value();
   if (node.isRefused() || !isQuantized(node.typeOf(0)) || !isQuantized(node.typeOf(1)))
     return node.refuse("elements are of types " + nameOf(node.typeOf(0)) + " and " + nameOf(node.typeOf(1)));
+  if (!node.areOneType({0, 2}) || !node.areOneType({1, 3}))
+    return;
   Value a = moved(node, left, node.typeOf(0), leftZero, true), b = moved(node, right, node.typeOf(1), rightZero, false);
   if (std::optional<Value> product = matrixProduct(node, a, b, DataType::Int32))
     node.result(0, *product, DataType::Int32);
@@ -199,6 +217,9 @@ void qLinearMatMul(NodeContext &node) {
   DataType type = node.typeOf(0), other = node.typeOf(3), to = node.typeOf(7), ofScale = node.typeOf(1);
   if (node.isRefused() || !isQuantized(type) || !isQuantized(other) || !isQuantized(to))
     return node.refuse("elements are of types " + nameOf(type) + " and " + nameOf(other));
+  if (!node.areOneType({0, 2}) || !node.areOneType({3, 5}) || !node.areOneType({1, 4, 6}) ||
+      !node.isOf(1, isScale, "floats of up to 32 bits"))
+    return;
   std::optional<Value> sum = matrixProduct(node, moved(node, in[0], type, in[2], true),
                                            moved(node, in[3], other, in[5], false), DataType::Int32);
   if (!sum)

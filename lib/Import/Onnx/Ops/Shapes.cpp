@@ -23,6 +23,11 @@ std::optional<Shape> sizesOf(NodeContext &node, size_t input, llvm::StringRef na
       node.refuse("input '" + name + "' has elements that are no integers");
       return std::nullopt;
     }
+    // The number that stands for a size of the call is no size.
+    if (element.isInteger() && ShapedType::isDynamic(element.integer)) {
+      node.refuse("input '" + name + "' has the element " + llvm::Twine(element.integer));
+      return std::nullopt;
+    }
     shape.push_back(element.asSize());
   }
   return shape;
@@ -48,20 +53,24 @@ Size divided(NodeContext &node, Shape sizes, Shape by) {
         divisor = 1;
         break;
       }
+  auto tooLarge = [&]() -> Size {
+    node.refuse("a shape has more elements than 64 bits count");
+    return 1;
+  };
   // Numbers apart from sizes of the call.
   int64_t number = 1, divisor = 1;
   Shape rest, restOfDivisors;
   for (const Size &size : sizes) {
     if (size.isDynamic())
       rest.push_back(size);
-    else
-      number *= size.value;
+    else if (llvm::MulOverflow(number, size.value, number))
+      return tooLarge();
   }
   for (const Size &size : by) {
     if (size.isDynamic())
       restOfDivisors.push_back(size);
-    else
-      divisor *= size.value;
+    else if (llvm::MulOverflow(divisor, size.value, divisor))
+      return tooLarge();
   }
   if (divisor == 0)
     return 0;
@@ -194,6 +203,9 @@ void expand(NodeContext &node) {
   std::optional<Shape> wanted = sizesOf(node, 1, "shape");
   if (node.isRefused() || !wanted)
     return;
+  for (const Size &size : *wanted)
+    if (!size.isDynamic() && size.value < 0)
+      return node.refuse("'shape' has a dimension of " + llvm::Twine(size.value));
   if (std::optional<Shape> shape = node.broadcastShape({node.graph.shapeOf(node.at, data), *wanted}))
     node.result(node.broadcastTo(data, *shape));
 }
@@ -231,6 +243,8 @@ void concat(NodeContext &node) {
     values.push_back(node.tensor(number));
   if (values.empty())
     return node.refuse("has no inputs");
+  if (!node.areOneType(llvm::to_vector(llvm::seq<size_t>(0, node.inputCount()))))
+    return;
   Shape shape = node.graph.shapeOf(node.at, values.front());
   int64_t axis = node.axis(node.integer("axis", node.version < 4 ? 1 : 0), shape.size());
   if (node.isRefused())
@@ -269,6 +283,8 @@ void split(NodeContext &node) {
   if (node.isRefused())
     return;
   auto count = int64_t(node.outputCount());
+  if (count == 0)
+    return node.refuse("has no outputs");
   const Size &whole = shape[axis];
   if (!sizes) {
     if (node.version >= 18 && node.integer("num_outputs", count) != count)
@@ -283,10 +299,10 @@ void split(NodeContext &node) {
       sizes->push_back(std::max<int64_t>(0, std::min(part, rest)));
   }
   int64_t sum = 0;
+  bool isDivision = int64_t(sizes->size()) == count;
   for (int64_t size : *sizes)
-    sum += size;
-  if (int64_t(sizes->size()) != count || llvm::any_of(*sizes, [](int64_t size) { return size < 0; }) ||
-      (!whole.isDynamic() && sum != whole.value))
+    isDivision &= size >= 0 && !llvm::AddOverflow(sum, size, sum);
+  if (!isDivision || (!whole.isDynamic() && sum != whole.value))
     return node.refuse("'split' is no division of dimension " + llvm::Twine(axis));
   int64_t begin = 0;
   for (auto [number, size] : llvm::enumerate(*sizes)) {
@@ -381,6 +397,8 @@ void pad(NodeContext &node) {
     return;
   if (!pads || pads->size() != 2 * axes.size())
     return node.refuse("'pads' has " + llvm::Twine(pads ? pads->size() : 0) + " numbers, must have two for each axis");
+  if (llvm::any_of(*pads, [](int64_t count) { return std::abs(count / 2) > std::numeric_limits<int32_t>::max(); }))
+    return node.refuse("'pads' has a number of more than 32 bits");
   llvm::SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (auto [number, axis] : llvm::enumerate(axes)) {
     int64_t dimension = node.axis(axis, rank, "axes");
@@ -412,12 +430,15 @@ void pad(NodeContext &node) {
 
 //===-- Blocks of images --------------------------------------------------------------------------------------===//
 
+/// The square of a block is a number of channels.
+constexpr int64_t largestBlock = std::numeric_limits<int32_t>::max();
+
 void depthToSpace(NodeContext &node) {
   Value data = node.tensor(0);
   int64_t block = node.integer("blocksize", 0);
   llvm::StringRef mode = node.text("mode", "DCR");
   Shape shape = node.graph.shapeOf(node.at, data);
-  if (node.isRefused() || shape.size() != 4 || block < 1 || shape[1].isDynamic() ||
+  if (node.isRefused() || shape.size() != 4 || block < 1 || block > largestBlock || shape[1].isDynamic() ||
       shape[1].value % (block * block) != 0 || (mode != "DCR" && mode != "CRD"))
     return node.refuse("'blocksize' and 'mode' do not go with the input");
   Size channels = shape[1].value / (block * block);
@@ -436,7 +457,9 @@ void spaceToDepth(NodeContext &node) {
   int64_t block = node.integer("blocksize", 0);
   llvm::StringRef mode = node.text("mode", "DCR");
   Shape shape = node.graph.shapeOf(node.at, data);
-  if (node.isRefused() || shape.size() != 4 || block < 1 || (mode != "DCR" && mode != "CRD"))
+  auto isDivided = [&](const Size &size) { return size.isDynamic() || size.value % block == 0; };
+  if (node.isRefused() || shape.size() != 4 || block < 1 || block > largestBlock || !isDivided(shape[2]) ||
+      !isDivided(shape[3]) || (mode != "DCR" && mode != "CRD"))
     return node.refuse("'blocksize' and 'mode' do not go with the input");
   Size height = node.compute(SizeOp::Divide, shape[2], block), width = node.compute(SizeOp::Divide, shape[3], block);
   Value blocks = node.reshaped(data, {shape[0], shape[1], height, block, width, block});

@@ -1,0 +1,181 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""ONNX files whose nodes do not go with what they read: each is refused in words, and none ends the compiler."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_wire import BOOL, INT8, INT32, INT64, STRING, UINT8, Tensor, field, graph, model, node, tensor, value
+
+X = value("x", [4])
+IMAGE = value("x", [1, 4, 4, 4])
+NAMED = value("x", ["n", 4])
+SMALLEST = -(1 << 63)
+
+
+def floats(*shape: int) -> Tensor:
+    """Return a tensor of ones without a name."""
+    return tensor(np.ones(shape), "", "f4")
+
+
+def named(name: str, made: Tensor) -> Tensor:
+    """Return a tensor with a name."""
+    return Tensor(made + field(8, name))
+
+
+def one(
+    op: str, inputs: str, described: list[bytes], stored: dict[str, Any] | None = None, opset: int = 21,
+    outputs: str = "y", **attributes: Any,
+) -> bytes:  # fmt: skip
+    """Return a model of one node."""
+    made = {name: named(name, each) if isinstance(each, Tensor) else each for name, each in (stored or {}).items()}
+    return model(graph([node(op, inputs, outputs, **attributes)], described, outputs, made), opset)
+
+
+def branch(*outputs: str) -> Any:
+    """Return a graph that gives one number for each of its outputs."""
+    return graph([node("Constant", "", name, value=floats(1)) for name in outputs], [], " ".join(outputs))
+
+
+def calls(depth: int) -> bytes:
+    """Return functions that call one another, each inside of a branch."""
+
+    def function(number: int) -> bytes:
+        inner = node(f"F{number + 1}", "x", "z") if number < depth else node("Neg", "x", "z")
+        inner = inner + field(7, "f") if number < depth else inner
+        nodes = [node("Constant", "", "c", value=tensor(True, "", "b1")),
+                 node("If", "c", "y", then_branch=graph([inner], [], "z"), else_branch=graph([inner], [], "z"))]  # fmt: skip
+        sets = field(9, field(2, 21)) + field(9, field(1, "f") + field(2, 1))
+        return (
+            field(1, f"F{number}")
+            + field(4, "x")
+            + field(5, "y")
+            + b"".join(field(7, n) for n in nodes)
+            + sets
+            + field(10, "f")
+        )
+
+    whole = graph([node("F0", "x") + field(7, "f")], [X])
+    return model(whole, functions=[function(number) for number in range(depth + 1)])
+
+
+def with_default(reference: bool) -> bytes:
+    """Return a function whose shape is filled with a default."""
+    default = field(1, "v") + field(20, 4) + (field(21, "w") if reference else field(5, floats(1)))
+    filled = node("ConstantOfShape", "s", "y") + field(5, field(1, "value") + field(20, 4) + field(21, "v"))
+    function = (
+        field(1, "Fill") + field(4, "s") + field(5, "y") + field(7, filled) + field(9, field(2, 21)) + field(10, "f")
+        + field(11, default)
+    )  # fmt: skip
+    whole = graph([node("Fill", "s", "f") + field(7, "f"), node("Add", "x f")], [X], stored={"s": [4]})
+    return model(whole, functions=[function])
+
+
+CASES = {
+    # Outputs that ops do not have.
+    "outputs": (one("Relu", "x", [X], outputs="y z"), "output 1 is not imported"),
+    "statistics": (
+        one("BatchNormalization", "x s s s s", [IMAGE], {"s": floats(4)}, 7, outputs="y a b c d"), "output 1 is not imported",
+    ),
+    "branch results": (
+        one("If", "c", [], {"c": tensor(True, "", "b1")}, then_branch=branch("a"), else_branch=branch("b"), outputs="y z"),
+        "output 1 is not imported",
+    ),
+    # Numbers in fields of other types.
+    "complex128": (one("Identity", "w", [], {"w": Tensor(field(1, 1) + field(2, 15) + field(7, 1))}), "in field 7"),
+    "float as integers": (one("Identity", "w", [], {"w": Tensor(field(1, 1) + field(2, 1) + field(5, 1))}), "in field 5"),
+    "integers as float": (one("Identity", "w", [], {"w": Tensor(field(1, 2) + field(2, 7) + field(4, 1.0))}), "in field 4"),
+    # Scales.
+    "axis of scales": (one("QuantizeLinear", "x s", [X], {"s": floats(4)}), "'axis' is 1"),
+    "scales of a scalar": (one("QuantizeLinear", "x s", [value("x", [])], {"s": floats(2)}, axis=0), "'axis' is 0"),
+    "blocks of a scalar": (one("QuantizeLinear", "x s", [value("x", [])], {"s": floats(2)}, block_size=2), "'axis' is 1"),
+    "blocks": (
+        one("DequantizeLinear", "x s", [value("x", [4, 4], INT8)], {"s": floats(4, 4)}, block_size=1 << 62), "blocks of",
+    ),
+    "blocks too small": (
+        one("DequantizeLinear", "x s", [value("x", [4, 4], INT8)], {"s": floats(4, 2)}, block_size=1), "2 blocks of 1",
+    ),
+    # Elements that are followed.
+    "permutation": (one("Transpose", "w", [], {"w": [[1, 2], [3, 4]]}, perm=[0, 0]), "no permutation"),
+    "squeezed scalar": (one("Squeeze", "w a", [], {"w": 1, "a": [0]}), "'axes' is 0"),
+    "unsqueezed twice": (one("Unsqueeze", "w a", [], {"w": 1, "a": [0, 0]}), "an axis twice"),
+    "fill": (one("ConstantOfShape", "s", [], {"s": [2]}, value=7), "'value' is no tensor"),
+    "default": (with_default(True), "refers to another attribute"),
+    # Divisions by nothing.
+    "block of images": (one("DepthToSpace", "x", [IMAGE], blocksize=1 << 32), "'blocksize'"),
+    "odd block": (one("SpaceToDepth", "x", [IMAGE], blocksize=3), "'blocksize'"),
+    "no parts": (
+        model(graph([node("Split", "x", ""), node("Relu", "x")], [X])), "has no outputs",
+    ),
+    # Sizes below 0.
+    "expand": (one("Expand", "x s", [X], {"s": [-1]}), "dimension of -1"),
+    "smallest": (one("Expand", "x s", [X], {"s": [SMALLEST]}), "the element -9223372036854775808"),
+    "depth": (one("OneHot", "x d v", [value("x", [4], INT64)], {"d": -1, "v": floats(2)}), "'depth'"),
+    "rotated": (
+        one("RotaryEmbedding", "x t t", [value("x", [1, 1, 2, 4])], {"t": floats(1, 2, 2)}, 23, rotary_embedding_dim=-2),
+        "'rotary_embedding_dim' is -2",
+    ),
+    "texts": (
+        one("EyeLike", "w", [], {"w": Tensor(field(1, -5) + field(1, 3) + field(2, STRING))}, dtype=1), "dimension of -5",
+    ),
+    # Elements of other types than an op has.
+    "not": (one("Not", "x", [X]), "elements are of type float, must be bool"),
+    "bitwise not": (one("BitwiseNot", "x", [X]), "elements are of type float, must be integers"),
+    "infinity": (one("IsInf", "x", [value("x", [4], INT32)]), "elements are of type int32, must be floats"),
+    "root": (one("Sqrt", "x", [value("x", [4], INT64)]), "must be floats"),
+    "mask": (
+        model(graph([node("Dropout", "w", "y m")], [], "m", {"w": tensor([1], "w", "c8")}), 7),
+        "elements of type complex64 are not computed",
+    ),
+    "sum": (one("Add", "x z", [X, value("z", [4], INT32)]), "inputs have elements of float and int32"),
+    "largest": (one("Max", "x z", [X, value("z", [4], INT32)]), "inputs have elements of float and int32"),
+    "equal": (one("Equal", "x z", [X, value("z", [4], UINT8)]), "inputs have elements of float and uint8"),
+    "condition": (one("Where", "x x x", [X]), "must be bool"),
+    "indices": (one("Gather", "x x", [X]), "must be int32 or int64"),
+    # Conditions.
+    "sizes of a condition": (
+        one("If", "x", [value("x", ["n"], BOOL)], then_branch=branch("a"), else_branch=branch("b")), "is not one element",
+    ),
+    "type of a condition": (
+        one("If", "x", [value("x", [])], then_branch=branch("a"), else_branch=branch("b")), "must be bool",
+    ),
+    # Depths.
+    "depth of calls": (calls(60), "more than 64 deep"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_models(tools, tmp_path, name):
+    data, message = CASES[name]
+    (tmp_path / "bad.onnx").write_bytes(data)
+    done = subprocess.run(
+        [tools.path("intarsia-compile"), tmp_path / "bad.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1, done
+    assert "bad.onnx: " in done.stderr.splitlines()[0], done.stderr
+    assert message in done.stderr
+
+
+GOOD = {
+    "default": with_default(False),
+    "blocks": one("DequantizeLinear", "x s", [value("x", [4, 3], INT8)], {"s": floats(4, 2)}, block_size=2),
+    "one scale": one("QuantizeLinear", "x s", [X], {"s": floats(1)}),
+    "calls": calls(20),
+    "unread result": model(graph([node("MaxPool", "x", "y -", kernel_shape=[2, 2])], [IMAGE])),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_models_near_them(tools, tmp_path, name):
+    """What is nearly one of the bad models is imported: the refusals are no wider than they need to be."""
+    (tmp_path / "good.onnx").write_bytes(GOOD[name])
+    done = subprocess.run(
+        [tools.path("intarsia-compile"), tmp_path / "good.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
