@@ -10,6 +10,7 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
+from onnx_wire import INT64, UINT16, graph, model, node, tensor, value
 
 FOLDER = Path(__file__).parent / "onnx"
 
@@ -36,6 +37,41 @@ def test_sizes_of_calls(tmp_path):
         np.testing.assert_allclose(module.main(x), expected, rtol=0, atol=2e-5)
     with pytest.raises(intarsia.Error, match="x"):
         module.main(np.zeros((2, 5, 8), np.float32))
+
+
+def test_parts_by_indices(tmp_path):
+    """Indices below 0 count from behind, and a slice of a size of the call is right, or the call has an error."""
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    nodes = [node("Gather", "w i", "g"), node("Slice", "g b e", "y")]
+    stored = {"w": tensor(rows, "w", "f4"), "b": [1], "e": [3]}
+    (tmp_path / "m.onnx").write_bytes(model(graph(nodes, [value("i", ["n"], INT64)], stored=stored)))
+    module = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx")
+    np.testing.assert_array_equal(module.main(np.array([0, -1, 3, -4])), rows[[-1, 3]])
+    with pytest.raises(intarsia.Error, match="n is 2, must be at least 3"):
+        module.main(np.array([0, 1]))
+
+
+def test_sizes_of_two_names(tmp_path):
+    """Sizes that meet in an op are one size, whatever they are called, and a call is held to it."""
+    inputs = [value("x", ["a"]), value("z", ["b"])]
+    (tmp_path / "m.onnx").write_bytes(model(graph([node("Add", "x z")], inputs)))
+    module = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx")
+    ones = np.ones(4, np.float32)
+    np.testing.assert_array_equal(module.main(ones, ones), ones * 2)
+    for other in (3, 1):
+        with pytest.raises(intarsia.Error, match="must be the same"):
+            module.main(ones, ones[:other])
+
+
+def test_files_of_integers(tools, tmp_path):
+    """A file of '<u2' is of integers for an input of u16, although it is of bf16 for others."""
+    (tmp_path / "m.onnx").write_bytes(model(graph([node("Max", "x x")], [value("x", [3], UINT16)])))
+    intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx")
+    numbers = np.array([1, 0x7FC0, 65535], np.uint16)
+    np.save(tmp_path / "x.npy", numbers)
+    written = tmp_path / "y.npy"
+    tools.run("intarsia-run", tmp_path / "m.itx", f"--input=x=@{tmp_path / 'x.npy'}", f"--output=@{written}")
+    np.testing.assert_array_equal(np.load(written), numbers)
 
 
 def test_damaged_files(tools, tmp_path):

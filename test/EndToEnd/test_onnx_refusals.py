@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_wire import BOOL, INT8, INT32, INT64, STRING, UINT8, Tensor, field, graph, model, node, tensor, value
+from onnx_wire import BOOL, FLOAT, INT8, INT32, INT64, STRING, UINT8, Tensor, field, graph, model, node, tensor, value
 
 X = value("x", [4])
 IMAGE = value("x", [1, 4, 4, 4])
@@ -143,6 +143,30 @@ CASES = {
     "type of a condition": (
         one("If", "x", [value("x", [])], then_branch=branch("a"), else_branch=branch("b")), "must be bool",
     ),
+    # Numbers that 64 bits do not count.
+    "elements": (one("Relu", "x", [value("x", [1 << 40, 1 << 40])]), "more elements than memory can hold"),
+    "filled": (one("ConstantOfShape", "s", [], {"s": [1 << 40, 1 << 40]}), "more elements than memory can hold"),
+    "tiled": (one("Tile", "x r", [X], {"r": [1 << 60]}), "more elements than memory can hold"),
+    "reshaped": (one("Reshape", "x s", [X], {"s": [1 << 40, 1 << 40, -1]}), "more elements than 64 bits count"),
+    "parts": (one("Split", "x s", [X], {"s": [1 << 62] * 4 + [4]}, outputs="y a b c d"), "no division"),
+    "pads": (one("Pad", "x p", [X], {"p": [(1 << 63) - 1, 1]}), "more than 32 bits"),
+    "window": (
+        one("MaxPool", "x", [IMAGE], kernel_shape=[2, 2], dilations=[(1 << 63) - 1, 1]), "more than 32 bits",
+    ),
+    "stride": (
+        one("ConvTranspose", "x w", [IMAGE], {"w": floats(4, 4, 3, 3)}, strides=[1 << 62, 1]), "more than 32 bits",
+    ),
+    "scanned inputs": (one("Scan", "x", [X], body=branch("a"), num_scan_inputs=SMALLEST), "'num_scan_inputs'"),
+    "scale": (
+        one("Resize", "x - s", [IMAGE], {"s": tensor([1, 1, 1e30, 1], "", "f4")}), "more elements than memory can hold",
+    ),
+    # What is not computed.
+    "backwards": (
+        one("Slice", "x b e a s", [NAMED], {"b": [3], "e": [1], "a": [0], "s": [-1]}), "a slice backwards",
+    ),
+    "float of 8 bits": (
+        model(graph([node("Cast", "x", "q", to=17), node("Cast", "q", to=FLOAT)], [X])), "casts to elements of type float8e4m3fn",
+    ),
     # Depths.
     "depth of calls": (calls(60), "more than 64 deep"),
 }  # fmt: skip
@@ -166,6 +190,12 @@ GOOD = {
     "blocks": one("DequantizeLinear", "x s", [value("x", [4, 3], INT8)], {"s": floats(4, 2)}, block_size=2),
     "one scale": one("QuantizeLinear", "x s", [X], {"s": floats(1)}),
     "calls": calls(20),
+    "nothing backwards": one(
+        "Slice",
+        "x b e a s",
+        [value("x", [0, 4])],
+        {"b": [3], "e": [1], "a": [0], "s": [-1]},
+    ),
     "unread result": model(graph([node("MaxPool", "x", "y -", kernel_shape=[2, 2])], [IMAGE])),
 }
 

@@ -236,6 +236,10 @@ std::optional<Element> Folder::combine(const Element &left, const Element &right
 }
 
 std::optional<Element> Folder::change(const Element &element) {
+  if (op == "Cast" || op == "CastLike")
+    if (std::optional<double> largest = largestFloat8(type);
+        largest && !element.isSize() && node.typeOf(0) != type && node.integer("saturate", 1) != 0)
+      return Element::ofReal(std::clamp(element.number(), -*largest, *largest));
   if (op == "Identity" || op == "Cast" || op == "CastLike")
     return element.isSize() && isFloat(type) ? std::nullopt : std::optional(element);
   if (element.isSize())

@@ -205,6 +205,8 @@ void GraphBuilder::declareInputs(const Graph &graph) {
         input.shape.push_back(builder.sizeName(
             symbol.empty() || symbol == "?" ? (name + "." + llvm::Twine(number)).str() : symbol.str()));
     }
+    if (isTooLarge(input.shape))
+      return report("has more elements than memory can hold");
   }
   builder.beginFunction("main", inputs);
   for (auto [input, type] : llvm::zip_equal(inputs, types)) {

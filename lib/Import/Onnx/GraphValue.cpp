@@ -85,6 +85,12 @@ static const llvm::fltSemantics *semanticsOf(DataType type) {
   }
 }
 
+std::optional<double> largestFloat8(DataType type) {
+  if (type == DataType::Float8E4M3FN)
+    return 448;
+  return type == DataType::Float8E5M2 ? std::optional<double>(57344) : std::nullopt;
+}
+
 std::optional<Elements> readElements(const Tensor &tensor) {
   unsigned bits = bitsOf(tensor.type);
   const llvm::fltSemantics *semantics = isFloat(tensor.type) ? semanticsOf(tensor.type) : nullptr;
@@ -109,6 +115,15 @@ std::optional<Elements> readElements(const Tensor &tensor) {
     }
   }
   return elements;
+}
+
+bool isTooLarge(llvm::ArrayRef<Size> shape) {
+  constexpr int64_t most = 1ll << 56;
+  int64_t count = 1;
+  for (const Size &size : shape)
+    if (!size.isDynamic() && size.value > 1 && (llvm::MulOverflow(count, size.value, count) || count > most))
+      return true;
+  return false;
 }
 
 int64_t integerOf(double number) {

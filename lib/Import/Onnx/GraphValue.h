@@ -57,6 +57,9 @@ struct Elements {
   std::vector<Element> values;
 };
 
+/// True for a shape of more elements than the compiler counts: 2^56, sizes of the call not among them.
+bool isTooLarge(llvm::ArrayRef<Size> shape);
+
 /// A value of a graph. Integers that shapes are made of are followed as elements; they become a tensor of the IR where
 /// an op reads them as data.
 struct GraphValue {
@@ -81,6 +84,9 @@ inline bool isIndex(DataType type) { return type == DataType::Int32 || type == D
 inline unsigned bitsOf(DataType type) { return factsOf(type).bits; }
 /// Returns "float", or "type 99" for a number that is none.
 std::string nameOf(DataType type);
+
+/// Returns the largest number of a type of floats of 8 bits; nullopt for other types.
+std::optional<double> largestFloat8(DataType type);
 
 /// Reads the elements of a tensor of the file; nullopt for types that are no numbers of up to 64 bits.
 std::optional<Elements> readElements(const Tensor &tensor);

@@ -29,6 +29,12 @@ bool NodeContext::isOf(size_t number, bool (*holds)(DataType), llvm::StringRef w
   return !refused;
 }
 
+bool NodeContext::isCounted(llvm::ArrayRef<Size> shape) {
+  if (isTooLarge(shape))
+    refuse("a tensor has more elements than memory can hold");
+  return !refused;
+}
+
 bool NodeContext::areOneType(llvm::ArrayRef<size_t> inputs) {
   DataType type = typeOf(inputs.front());
   for (size_t number : inputs.drop_front())
@@ -138,6 +144,9 @@ void NodeContext::result(size_t output, GraphValue value) {
 }
 
 void NodeContext::result(size_t output, Value tensor, DataType type) {
+  llvm::ArrayRef<int64_t> sizes = tensorType(tensor).getShape();
+  if (!isCounted(Shape(sizes.begin(), sizes.end())))
+    return;
   GraphValue value;
   value.type = type;
   value.tensor = tensor;

@@ -29,6 +29,8 @@ public:
 
   void refuse(const llvm::Twine &reason);
   bool isRefused() const { return refused; }
+  /// Refuses the node if a shape has too many elements.
+  bool isCounted(llvm::ArrayRef<Size> shape);
   /// Leaves the node out without a reason of its own: what it needs is refused.
   void leaveOut() { refused = true; }
   /// Refuses the node unless elements of an input are what is said of them: "floats".

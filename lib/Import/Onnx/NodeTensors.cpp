@@ -71,7 +71,7 @@ std::optional<Shape> NodeContext::broadcastShape(llvm::ArrayRef<Shape> shapes) {
       if (whole.isDynamic() ? !size.isDynamic() : whole.value == 1)
         whole = size;
     }
-  return result;
+  return isCounted(result) ? std::optional(result) : std::nullopt;
 }
 
 /// Returns a tensor without dimensions, all of one element.
@@ -312,7 +312,10 @@ Value NodeContext::cast(Value tensor, DataType from, DataType to) {
   });
 }
 
-Value NodeContext::filled(const Shape &shape, TypedAttr value) {
+Value NodeContext::filled(const Shape &wanted, TypedAttr value) {
+  // A node that is refused goes on with what has the right type.
+  Shape shape = isTooLarge(wanted) ? Shape() : wanted;
+  isCounted(wanted);
   auto type = ir().tensorType(shape, value.getType());
   if (type.hasStaticShape())
     return arith::ConstantOp::create(ops(), at, DenseElementsAttr::get(type, mlir::Attribute(value)));

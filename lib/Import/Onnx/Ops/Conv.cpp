@@ -14,6 +14,9 @@ bool isComputedByWindows(DataType type) {
   return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
 }
 
+/// True for numbers whose products 64 bits may not hold.
+static bool isLong(int64_t number) { return std::abs(number / 2) > std::numeric_limits<int32_t>::max() / 2; }
+
 std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int64_t> window, const Shape &spatial) {
   importer::Windows windows;
   size_t rank = window.size();
@@ -34,6 +37,10 @@ std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int
     node.refuse("a stride, a dilation or a size of the window is below 1");
   if (llvm::any_of(pads, [](int64_t number) { return number < 0; }))
     node.refuse("attribute 'pads' has a negative number");
+  for (llvm::ArrayRef<int64_t> numbers : {window, llvm::ArrayRef<int64_t>(windows.strides),
+                                          llvm::ArrayRef<int64_t>(windows.dilations), llvm::ArrayRef<int64_t>(pads)})
+    if (llvm::any_of(numbers, isLong))
+      node.refuse("a stride, a dilation, a pad or a size of the window is of more than 32 bits");
   llvm::StringRef mode = node.text("auto_pad", "NOTSET");
   if (node.isRefused())
     return std::nullopt;
@@ -171,6 +178,11 @@ void convTranspose(NodeContext &node) {
     return node.refuse("an attribute has another number of entries than there are spatial dimensions");
   for (size_t dimension = 0; dimension < rank; ++dimension) {
     int64_t stride = windows.strides[dimension], dilation = windows.dilations[dimension];
+    for (int64_t number : {stride, dilation, pads[dimension], pads[rank + dimension], beyond[dimension],
+                           conv->window[dimension], wanted ? (*wanted)[wanted->size() - rank + dimension] : 0,
+                           conv->spatial[dimension].isDynamic() ? 0 : conv->spatial[dimension].value})
+      if (isLong(number))
+        return node.refuse("a size, a stride, a dilation or a pad is of more than 32 bits");
     if (stride < 1 || dilation < 1 || pads[dimension] < 0 || pads[rank + dimension] < 0 || beyond[dimension] < 0)
       return node.refuse("a stride, a dilation or a pad is too small");
     int64_t low = pads[dimension], high = pads[rank + dimension];

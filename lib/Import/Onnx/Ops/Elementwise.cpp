@@ -338,18 +338,17 @@ void identity(NodeContext &node) {
     node.refuse("has no input");
 }
 
-void cast(NodeContext &node) {
-  auto to = DataType(node.integer("to", 0));
+void castTo(NodeContext &node, DataType to) {
   Value x = node.tensor(0);
+  if (largestFloat8(to) && node.typeOf(0) != to)
+    return node.refuse("casts to elements of type " + nameOf(to) + " are not computed");
   if (!node.isRefused())
     node.result(0, node.cast(x, node.typeOf(0), to), to);
 }
 
-void castLike(NodeContext &node) {
-  Value x = node.tensor(0);
-  if (!node.isRefused())
-    node.result(0, node.cast(x, node.typeOf(0), node.typeOf(1)), node.typeOf(1));
-}
+void cast(NodeContext &node) { castTo(node, DataType(node.integer("to", 0))); }
+
+void castLike(NodeContext &node) { castTo(node, node.typeOf(1)); }
 
 /// Clip: limits are inputs that may be missing, before version 11 attributes.
 void clip(NodeContext &node) {

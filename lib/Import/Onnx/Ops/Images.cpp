@@ -110,7 +110,7 @@ void resize(NodeContext &node) {
       common = !common ? scale : policy == "not_larger" ? std::min(*common, scale) : std::max(*common, scale);
     }
     for (auto [axis, size] : llvm::zip_equal(axes, *sizes))
-      size = int64_t(std::floor(*common * shape[axis].value + 0.5));
+      size = integerOf(std::floor(*common * shape[axis].value + 0.5));
     scales.assign(axes.size(), common.value_or(1));
   }
   // Where a scale is the quotient of both sizes, the op divides them, which rounds less.
@@ -125,7 +125,7 @@ void resize(NodeContext &node) {
       continue;
     if (size.isDynamic())
       return node.refuse("resizes dimension " + llvm::Twine(axis) + ", whose size depends on the call");
-    int64_t result = sizes ? (*sizes)[number] : int64_t(std::floor(size.value * scale));
+    int64_t result = sizes ? (*sizes)[number] : integerOf(std::floor(size.value * scale));
     if (sizes && policy == "stretch")
       scale = double(result) / size.value;
     if (!(scale > 0) || !std::isfinite(scale) || result < 0)
@@ -144,6 +144,8 @@ void resize(NodeContext &node) {
   }
   if (changed.empty())
     return node.result(data);
+  if (!node.isCounted(shape))
+    return;
   bool isNearest = *interpolation == nn::Interpolation::Nearest;
   bool isComputed = isComputedByWindows(type) || (isNearest && type != DataType::Double);
   DataType computed = isComputed ? type : DataType::Float;

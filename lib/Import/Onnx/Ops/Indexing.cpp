@@ -251,6 +251,8 @@ void oneHot(NodeContext &node) {
     if (dimension != axis)
       dims.push_back(dimension);
   shape.insert(shape.begin() + axis, count);
+  if (!node.isCounted(shape))
+    return;
   OpFoldResult size = node.ir().size(count);
   Value off = node.reshaped(node.sliced(values, 0, 0, 1), {}), on = node.reshaped(node.sliced(values, 0, 1, 1), {});
   Value whole = node.cast(indices, from, DataType::Int64);

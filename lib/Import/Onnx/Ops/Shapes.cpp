@@ -117,6 +117,8 @@ void reshape(NodeContext &node) {
     Shape others = *shape;
     others.erase(others.begin() + *rest);
     (*shape)[*rest] = divided(node, before, others);
+    if (node.isRefused())
+      return;
   }
   auto isStatic = [](const Shape &sizes) {
     return llvm::none_of(sizes, [](const Size &size) { return size.isDynamic(); });
@@ -229,6 +231,8 @@ void tile(NodeContext &node) {
     split.push_back(size);
     whole.push_back(node.product({Size(count), size}));
   }
+  if (!node.isCounted(split))
+    return;
   Value repeated = node.ir().elementwise(node.at, tensorType(data).getElementType(), split, {operand},
                                          [](OpBuilder &, Location, ValueRange v) { return v[0]; });
   node.graph.setShape(repeated, split);
@@ -312,18 +316,42 @@ void split(NodeContext &node) {
   }
 }
 
-/// Returns where a slice begins or ends in a dimension: an element counted from behind if it is negative, clamped.
-std::optional<Size> bound(NodeContext &node, const Element &given, const Size &size, int64_t low, int64_t high) {
-  if (given.isSize())
-    return given.size;
-  int64_t at = given.integer;
-  if (!size.isDynamic())
-    return std::clamp(at < 0 ? std::max(at, -size.value - 1) + size.value : at, low, size.value + high);
-  if (at > std::numeric_limits<int32_t>::max())
-    return high == 0 ? size : node.compute(SizeOp::Add, size, high);
-  if (at < std::numeric_limits<int32_t>::min())
-    return Size(low);
-  return at >= 0 ? Size(at) : node.compute(SizeOp::Add, size, at);
+/// Which elements of an axis a slice has.
+struct Range {
+  Size begin, length;
+};
+
+/// Returns the range of a slice: elements counted from behind if they are negative, clamped. A dimension whose size
+/// depends on the call has an element, and a call is held to having those that a slice forwards begins and ends at.
+/// None is returned, and the node refused, for a slice backwards that would have to be clamped in the call.
+std::optional<Range> rangeOf(NodeContext &node, const Element &first, const Element &last, const Size &size,
+                             bool isForward) {
+  constexpr int64_t far = std::numeric_limits<int32_t>::max();
+  int64_t high = isForward ? 0 : -1;
+  bool isBegun = first.isInteger() && (first.integer >= far || first.integer == -1);
+  bool isEnded = last.isInteger() && (last.integer <= -far || last.integer == 0);
+  if (!isForward && size.isDynamic() && !(isBegun && isEnded)) {
+    node.refuse("a slice backwards begins or ends inside of a dimension whose size depends on the call");
+    return std::nullopt;
+  }
+  auto bound = [&](const Element &given, int64_t low) -> Size {
+    if (given.isSize())
+      return given.size;
+    int64_t at = given.integer;
+    if (!size.isDynamic())
+      return std::clamp(at < 0 ? std::max(at, -size.value - 1) + size.value : at, low, size.value + high);
+    if (at >= far)
+      return isForward ? size : node.compute(SizeOp::Add, size, high);
+    if (at <= -far)
+      return Size(low);
+    return at >= 0 ? Size(at) : node.compute(SizeOp::Add, size, at);
+  };
+  Size begin = bound(first, 0), end = bound(last, isForward ? 0 : -1);
+  bool areComparable = first.isInteger() && last.isInteger() && (first.integer < 0) == (last.integer < 0);
+  if (isForward && size.isDynamic() && areComparable && last.integer <= first.integer)
+    return Range{begin, 0};
+  Size length = isForward ? node.compute(SizeOp::Subtract, end, begin) : node.compute(SizeOp::Subtract, begin, end);
+  return Range{begin, length.isDynamic() ? length : Size(std::max<int64_t>(0, length.value))};
 }
 
 void slice(NodeContext &node) {
@@ -359,16 +387,16 @@ void slice(NodeContext &node) {
       return;
     Size size = node.graph.shapeOf(node.at, data)[axis];
     bool isForward = step > 0;
-    std::optional<Size> begin = bound(node, (*starts)[number], size, 0, isForward ? 0 : -1);
-    std::optional<Size> end = bound(node, (*ends)[number], size, isForward ? 0 : -1, isForward ? 0 : -1);
-    Size length =
-        isForward ? node.compute(SizeOp::Subtract, *end, *begin) : node.compute(SizeOp::Subtract, *begin, *end);
-    if (!length.isDynamic() && length.value < 0)
-      length = 0;
-    Size count = std::abs(step) == 1 ? length : node.compute(SizeOp::DivideUp, length, std::abs(step));
-    if (!begin->isDynamic() && begin->value == 0 && step == 1 && node.graph.areEqual(count, size))
+    if (!size.isDynamic() && size.value == 0)
       continue;
-    data = node.sliced(data, axis, *begin, count, step);
+    std::optional<Range> range = rangeOf(node, (*starts)[number], (*ends)[number], size, isForward);
+    if (!range)
+      return;
+    auto [begin, length] = *range;
+    Size count = std::abs(step) == 1 ? length : node.compute(SizeOp::DivideUp, length, std::abs(step));
+    if (!begin.isDynamic() && begin.value == 0 && step == 1 && node.graph.areEqual(count, size))
+      continue;
+    data = node.sliced(data, axis, begin, count, step);
   }
   node.result(data);
 }
@@ -413,7 +441,7 @@ void pad(NodeContext &node) {
     if (!size.isDynamic() && size.value < 0)
       return node.refuse("'pads' leave less than nothing of dimension " + llvm::Twine(number));
   }
-  if (node.isRefused())
+  if (node.isRefused() || !node.isCounted(shape))
     return;
   bool isConstant = *kind == nn::PadKind::Constant;
   if (type == DataType::Bool && isConstant) {
