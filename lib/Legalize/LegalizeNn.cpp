@@ -1,5 +1,4 @@
-//===- LegalizeNn.cpp - Ops of nn that are made of others
-//----------------------------------------------------------===//
+//===- LegalizeNn.cpp - Ops that are made of others -----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

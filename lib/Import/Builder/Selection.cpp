@@ -85,6 +85,16 @@ Value compress(ModuleBuilder &graph, Location at, Value input, Value condition, 
                         llvm::Twine(size));
     return input;
   }
+  if (ShapedType::isDynamic(size) || ShapedType::isDynamic(conditions)) {
+    // Conditions behind the last slice, which sizes of the call may have, select nothing.
+    ReferenceBuilder builder(at, graph.getBuilder());
+    Value slices = getValueOrCreateConstantIndexOp(builder, at, builder.sizesOf(input)[along]);
+    condition = builder.parallel(builder.sizesOf(condition), typeOf(condition).getElementType(),
+                                 {{condition, builder.identity(1)}}, [&](ScalarBuilder &b, ValueRange v) -> Value {
+                                   Value none = arith::ConstantOp::create(b, b.getZeroAttr(v[0].getType()));
+                                   return b.select(b.indexOf(0) < Integer(b, slices), v[0], none);
+                                 });
+  }
   Value places = nonzero(graph, at, condition);
   return taken(graph, at, input, column(graph, at, places, 0), along);
 }

@@ -46,6 +46,12 @@ Value stft(ModuleBuilder &graph, Location at, Value signal, Value window, int64_
 
 Value istft(ModuleBuilder &graph, Location at, Value transforms, Value window, int64_t size, int64_t step,
             bool isOnesided) {
+  int64_t wanted = isOnesided ? size / 2 + 1 : size, given = cast<RankedTensorType>(transforms.getType()).getDimSize(2);
+  if (!ShapedType::isDynamic(given) && given != wanted) {
+    graph.sink().report("transforms of " + llvm::Twine(given) + " elements are added up to windows of " +
+                        llvm::Twine(size) + ", whose transforms have " + llvm::Twine(wanted));
+    return transforms;
+  }
   ReferenceBuilder builder(at, graph.getBuilder());
   Value parts = nn::FftOp::create(builder, transforms, /*axis=*/2, /*inverse=*/true, isOnesided,
                                   isOnesided ? builder.getI64IntegerAttr(size) : IntegerAttr());

@@ -139,7 +139,8 @@ void ByteConvKernel::chooseShape(KernelShape &shape) {
 
 Value ByteConvKernel::paddedSize(Dimension dimension) {
   const nn::WindowDimension &window = windows.window(dimension);
-  return add(mul(sub(outputSize(dimension), constant(1)), constant(window.stride)), constant(window.extent()));
+  Value last = sub(outputSize(dimension), constant(1));
+  return max(add(mul(last, constant(window.stride)), constant(window.extent())), constant(0));
 }
 
 void ByteConvKernel::launch() {

@@ -64,8 +64,7 @@ Emitter emitterOf(rt::KernelOp kernel, const TileConfig &config) {
   if (second) {
     (void)refuse(kernel, second,
                  "a kernel holds one matmul, convolution, recurrent layer, attention, cache, routing, layer of experts "
-                 "or search for "
-                 "candidates");
+                 "or search for candidates");
     return nullptr;
   }
   const Root *found =

@@ -122,9 +122,11 @@ LogicalResult WindowEmitter::copy(const ImageBlock &block, Value firstChannel) {
   });
 }
 
-/// Returns true if neighbouring positions of a channel lie side by side in memory: the input is a picture whose planes
-/// are channels.
+/// Returns true if neighbouring positions of a channel lie side by side in memory, the input being a picture whose planes
+/// are channels, and all of the channels are copied.
 bool WindowEmitter::readsPlanes() {
+  if (channels == 0 || channels != root.getInputChannels())
+    return false;
   auto moved = root.getInput().getDefiningOp<linalg::LinalgOp>();
   if (!moved || moved.getNumDpsInputs() != 1 || moved.getNumParallelLoops() != moved.getNumLoops() ||
       !moved.getIndexingMapsArray().back().isIdentity())
@@ -185,15 +187,13 @@ LogicalResult WindowEmitter::copyRow(const ImageBlock &block, Value to, Value pl
     Value end = max(min(sub(inputSize(Column), first), count), begin);
     zeros(constant(0), begin);
     // Neighbouring positions that lie side by side are one row. Lanes that are no channels are not copied.
+    Value copied = min(sub(constant(root.getInputChannels()), firstChannel), constant(channels));
     LogicalResult isCopied = success();
     if (input && input->dense && channels == root.getInputChannels()) {
       isCopied = copyElements(begin, mul(sub(end, begin), constant(channels)));
     } else if (channels <= kFewChannels) {
       auto copyPosition = [&](Value column) -> LogicalResult {
-        for (int64_t channel = 0; channel < channels; ++channel)
-          if (failed(copyElement(column, constant(channel), 1)))
-            return failure();
-        return success();
+        return forLoop(constant(0), copied, constant(1), [&](Value i) { return copyElement(column, i, 1); });
       };
       int64_t lanes = function.config.lanes;
       Value whole = readsPlanes() ? add(begin, mul(div(sub(end, begin), constant(lanes)), constant(lanes))) : begin;
@@ -205,7 +205,6 @@ LogicalResult WindowEmitter::copyRow(const ImageBlock &block, Value to, Value pl
       if (succeeded(isCopied))
         isCopied = forLoop(whole, end, constant(1), copyPosition);
     } else {
-      Value copied = min(sub(constant(root.getInputChannels()), firstChannel), constant(channels));
       isCopied = forLoop(begin, end, constant(1), [&](Value column) { return copyElements(column, copied); });
     }
     zeros(end, count);

@@ -81,11 +81,19 @@ def read_preparation(model: Path) -> Preparation:
     config = read_json(file)
     resized = cropped = None
     if config.get("do_resize", True):
-        resized = _sizes(file, "size", config.get("size", 224))
-        # ConvNeXT resizes small pictures to a multiple of what is kept (crop_pct).
+        given = config.get("size", 224)
+        # ConvNeXT keeps a share of pictures (crop_pct) below 384 pixels, and resizes to larger sizes without cutting. Its
+        # older files give the shorter side as one number.
         share = config.get("crop_pct")
-        if isinstance(resized, int) and isinstance(share, float) and 0 < share <= 1 and resized < 384:
-            cropped, resized = (resized, resized), int(resized / share)
+        if share is not None and isinstance(given, int):
+            given = {"shortest_edge": given}
+        resized = _sizes(file, "size", given)
+        if isinstance(resized, int) and isinstance(share, (int, float)) and 0 < share <= 1:
+            kept = (resized, resized)
+            if resized < 384:
+                cropped, resized = kept, int(resized / share)
+            else:
+                resized = kept
     if config.get("do_center_crop", False):
         given = _sizes(file, "crop_size", config.get("crop_size", 224))
         cropped = (given, given) if isinstance(given, int) else given

@@ -112,9 +112,9 @@ static LogicalResult verifyFactors(QuantizeOp op, int64_t features) {
 static LogicalResult verifyUnitScale(QuantizeOp op) {
   BlockFormatAttr format = op.getFormat();
   if (format.getElement() != BlockElement::I8 || format.getScale() != BlockScale::F32 || op.getZeroPoints() ||
-      op.getWideBlocks())
-    return op.emitOpError() << "has unit scales, which are of i8 with scales in f32, without zero points and without "
-                               "blocks of 8 and of 4 bits; the format is "
+      op.getWideBlocks() || format.getBlock() != 0)
+    return op.emitOpError() << "has unit scales, which are of i8 with one scale in f32 for all features, without zero "
+                               "points and without blocks of 8 and of 4 bits; the format is "
                             << format;
   return success();
 }

@@ -53,9 +53,10 @@ public:
   llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const override { return {}; }
 
   void build(GraphBuilder &graph, const ModelClass &, llvm::StringRef, Metadata metadata) override {
-    Type type = graph.getActivationType();
+    // 16 bits do not hold all time steps, so that they stay floats of 32, as in diffusers.
+    Type type = graph.getActivationType(), f32 = graph.getBuilder().getF32Type();
     llvm::SmallVector<Input> arguments = {{"sample", type, {"batch", inputs.size, height, width}, {}, {}},
-                                          {"timestep", type, {"batch"}, {}, {}},
+                                          {"timestep", f32, {"batch"}, {}, {}},
                                           {"encoder_hidden_states", type, {"batch", "tokens", textSize.size}, {}, {}}};
     graph.beginFunction("main", arguments);
     text = graph.input("encoder_hidden_states");
@@ -76,6 +77,9 @@ private:
     constexpr llvm::StringLiteral down = "CrossAttnDownBlock2D", up = "CrossAttnUpBlock2D";
     refuseOtherBlocks(config, "down_block_types", blocks.stages(), down, {down, "DownBlock2D"});
     refuseOtherBlocks(config, "up_block_types", blocks.stages(), up, {up, "UpBlock2D"});
+    for (llvm::StringRef setting : {"down_block_types", "up_block_types"})
+      if (!config.has(setting))
+        config.report(setting + " is missing: it says which stages have attention");
     for (const std::string &kind : config.strings("down_block_types"))
       downAttends.push_back(kind == down);
     for (const std::string &kind : config.strings("up_block_types"))
@@ -146,6 +150,9 @@ private:
     Location at = graph.location("time_proj");
     Type element = graph.getActivationType(), f32 = graph.getBuilder().getF32Type();
     int64_t half = size.size / 2;
+    if (half <= frequencyShift)
+      graph.sink().report("block_out_channels has " + llvm::Twine(size.size) +
+                          " at first, which leaves no frequencies with freq_shift " + llvm::Twine(frequencyShift));
     llvm::SmallVector<float> frequencies;
     for (int64_t i = 0; i < half; ++i)
       frequencies.push_back(std::exp(float(-std::log(10000.0)) * float(i) / float(half - frequencyShift)));
