@@ -48,6 +48,7 @@ private:
   void settle(Term &term, const Labels &kept);
   Term product(const Term &left, const Term &right, const Labels &kept);
   Term loops(const Term &left, const Term &right, const Labels &kept);
+  Value narrowed(Value sums, Type element, const Labels &labels);
   Value ordered(const Term &term, const Labels &order);
   Value grouped(Value tensor, llvm::ArrayRef<size_t> counts);
 
@@ -227,14 +228,18 @@ void Einsum::settle(Term &term, const Labels &kept) {
                                  return arith::AddFOp::create(b, loc, v[1], widened(b, loc, v[0], sum));
                                return arith::AddIOp::create(b, loc, v[1], v[0]);
                              });
-  if (sum != element) {
-    llvm::SmallVector<unsigned, 4> all(llvm::to_vector<4>(llvm::seq<unsigned>(0, remaining.size())));
-    total = graph.elementwise(at, element, shapeOf(remaining), {{total, all}},
-                              [&](OpBuilder &b, Location loc, ValueRange v) -> Value {
-                                return arith::TruncFOp::create(b, loc, element, v[0]);
-                              });
-  }
-  term = {total, remaining};
+  term = {narrowed(total, element, remaining), remaining};
+}
+
+/// Rounds sums to the type of what was added up.
+Value Einsum::narrowed(Value sums, Type element, const Labels &labels) {
+  if (elementOf(sums) == element)
+    return sums;
+  llvm::SmallVector<unsigned, 4> all(llvm::to_vector<4>(llvm::seq<unsigned>(0, labels.size())));
+  return graph.elementwise(at, element, shapeOf(labels), {{sums, all}},
+                           [&](OpBuilder &b, Location loc, ValueRange v) -> Value {
+                             return arith::TruncFOp::create(b, loc, element, v[0]);
+                           });
 }
 
 Value Einsum::ordered(const Term &term, const Labels &order) {
@@ -299,22 +304,25 @@ Term Einsum::loops(const Term &left, const Term &right, const Labels &kept) {
   llvm::transform(right.labels, std::back_inserter(rightDims), positionOf);
   Type element = elementOf(left.value);
   bool isFloat = isa<FloatType>(element);
+  // Products are added up in f32 at least.
+  bool isSummed = remaining.size() != all.size();
+  Type sumType = isSummed && isFloat && element.getIntOrFloatBitWidth() < 32 ? graph.getBuilder().getF32Type() : element;
   auto multiply = [&](OpBuilder &b, Location loc, ValueRange v) -> Value {
     if (isFloat)
-      return arith::MulFOp::create(b, loc, v[0], v[1]);
+      return arith::MulFOp::create(b, loc, widened(b, loc, v[0], sumType), widened(b, loc, v[1], sumType));
     return arith::MulIOp::create(b, loc, v[0], v[1]);
   };
   llvm::SmallVector<Operand> operands = {{left.value, leftDims}, {right.value, rightDims}};
-  if (remaining.size() == all.size())
+  if (!isSummed)
     return {graph.elementwise(at, element, shapeOf(all), operands, multiply), remaining};
-  Value sum = graph.reduce(at, cast<TypedAttr>(graph.getBuilder().getZeroAttr(element)), shapeOf(all), positions,
+  Value sum = graph.reduce(at, cast<TypedAttr>(graph.getBuilder().getZeroAttr(sumType)), shapeOf(all), positions,
                            operands, [&](OpBuilder &b, Location loc, ValueRange v) -> Value {
                              Value product = multiply(b, loc, v);
                              if (isFloat)
                                return arith::AddFOp::create(b, loc, v[2], product);
                              return arith::AddIOp::create(b, loc, v[2], product);
                            });
-  return {sum, remaining};
+  return {narrowed(sum, element, remaining), remaining};
 }
 
 Term Einsum::product(const Term &left, const Term &right, const Labels &kept) {

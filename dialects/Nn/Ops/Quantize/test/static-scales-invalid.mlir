@@ -26,7 +26,7 @@ func.func @not_finite(%x: tensor<4x2xf32>) {
 // -----
 
 func.func @element(%x: tensor<4x128xf32>) {
-  // expected-error@+1 {{'nn.quantize' op has unit scales, which are of i8 with scales in f32, without zero points and without blocks of 8 and of 4 bits; the format is #nn.block_format<i4, f32, 0, axis = 1>}}
+  // expected-error@+1 {{'nn.quantize' op has unit scales, which are of i8 with one scale in f32 for all features, without zero points and without blocks of 8 and of 4 bits; the format is #nn.block_format<i4, f32, 0, axis = 1>}}
   %q, %s = nn.quantize %x {format = #nn.block_format<i4, f32, 0, axis = 1>, unit_scale} : (tensor<4x128xf32>) -> (tensor<4x128xi4>, tensor<4x1xf32>)
   return
 }
