@@ -306,7 +306,8 @@ Term Einsum::loops(const Term &left, const Term &right, const Labels &kept) {
   bool isFloat = isa<FloatType>(element);
   // Products are added up in f32 at least.
   bool isSummed = remaining.size() != all.size();
-  Type sumType = isSummed && isFloat && element.getIntOrFloatBitWidth() < 32 ? graph.getBuilder().getF32Type() : element;
+  Type sumType =
+      isSummed && isFloat && element.getIntOrFloatBitWidth() < 32 ? graph.getBuilder().getF32Type() : element;
   auto multiply = [&](OpBuilder &b, Location loc, ValueRange v) -> Value {
     if (isFloat)
       return arith::MulFOp::create(b, loc, widened(b, loc, v[0], sumType), widened(b, loc, v[1], sumType));

@@ -122,8 +122,8 @@ LogicalResult WindowEmitter::copy(const ImageBlock &block, Value firstChannel) {
   });
 }
 
-/// Returns true if neighbouring positions of a channel lie side by side in memory, the input being a picture whose planes
-/// are channels, and all of the channels are copied.
+/// Returns true if neighbouring positions of a channel lie side by side in memory, the input being a picture whose
+/// planes are channels, and all of the channels are copied.
 bool WindowEmitter::readsPlanes() {
   if (channels == 0 || channels != root.getInputChannels())
     return false;
