@@ -82,8 +82,8 @@ def read_preparation(model: Path) -> Preparation:
     resized = cropped = None
     if config.get("do_resize", True):
         given = config.get("size", 224)
-        # ConvNeXT keeps a share of pictures (crop_pct) below 384 pixels, and resizes to larger sizes without cutting. Its
-        # older files give the shorter side as one number.
+        # ConvNeXT keeps a share of pictures (crop_pct) below 384 pixels, and resizes to larger sizes without cutting.
+        # Its older files give the shorter side as one number.
         share = config.get("crop_pct")
         if share is not None and isinstance(given, int):
             given = {"shortest_edge": given}
