@@ -28,9 +28,9 @@ def Nn_RecurrentOp : Nn_TensorOp<"recurrent", "Recurrent", [AttrSizedOperandSegm
     | `rnn` | h | `h' = s(X_h + R_h h + b_h)` |
 
     With `coupled` gates `f = 1 - i`, and `X_f` is not read. With a `clip` the sums that `s` and `k` are applied to
-    are clamped to [-clip, clip] first; `c'` is not, as in ONNX Runtime. `gate_order` has for each gate in the order of the table the number of the block of rows that is
-    its own; without it blocks are in that order, which is that of ONNX. PyTorch has LSTM as i, f, c, o
-    (`array<i64: 0, 3, 1, 2>`) and GRU as r, z, h (`array<i64: 1, 0, 2>`).
+    are clamped to [-clip, clip] first; `c'` is not, as in ONNX Runtime. `gate_order` has for each gate in the order of
+    the table the number of the block of rows that is its own; without it blocks are in that order, which is that of
+    ONNX. PyTorch has LSTM as i, f, c, o (`array<i64: 0, 3, 1, 2>`) and GRU as r, z, h (`array<i64: 1, 0, 2>`).
 
     gates `[batch, sequence, directions * gates * hidden]`, recurrent `[directions * gates * hidden, hidden]`, bias
     `[directions * gates * hidden]`, hidden and cell states `[directions, batch, hidden]`, 0 where they are not given,
