@@ -53,6 +53,10 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
       return signalPassFailure();
   }
 
+  static bool readsWindows(Operation *root) {
+    return cast<ContractionOpInterface>(root).getLeftRead() == LeftRead::Window;
+  }
+
   /// The slices that the result of a product with a weight is read as, if they are all of it: each is then stored for
   /// itself.
   static void takeParts(Fuser &fuser, Candidate &candidate) {
@@ -81,7 +85,8 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     candidate.ops.insert(candidate.parts.begin(), candidate.parts.end());
   }
 
-  /// A tile has columns of one part, or the same columns of all. True if the op reads columns that one tile holds.
+  /// A tile has columns of one part, or, if its root reads rows, the same columns of all parts. Returns true if the op
+  /// reads columns that one tile holds.
   static bool readsColumnsOfTile(Operation *op, const Candidate &candidate, const WorkModel &work) {
     llvm::SetVector<Operation *> reads;
     reads.insert(op);
@@ -90,6 +95,8 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
         if (candidate.computes(operand) && !llvm::is_contained(candidate.parts, reads[i]))
           reads.insert(operand.getDefiningOp());
     bool isOfOnePart = llvm::count_if(candidate.parts, [&](Operation *part) { return reads.contains(part); }) == 1;
+    if (readsWindows(candidate.root))
+      return isOfOnePart;
     return isOfOnePart || llvm::all_of(candidate.parts, [&](Operation *part) {
              return work.sameSizes(part->getResult(0), op->getResult(0));
            });
@@ -116,7 +123,9 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
       return false;
     if (candidate.parts.empty() || readsColumnsOfTile(op, candidate, work))
       return true;
-    whyNot = "it reads several parts of the linear's result, which are of different sizes";
+    whyNot = readsWindows(candidate.root)
+                 ? "it reads several parts of the result, and a tile of a convolution has columns of one"
+                 : "it reads several parts of the linear's result, which are of different sizes";
     return false;
   }
 
@@ -138,7 +147,7 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
   static void takeTransposition(Fuser &fuser, Candidate &candidate) {
     auto product = cast<ContractionOpInterface>(candidate.root);
     auto type = dyn_cast<RankedTensorType>(product.getLeft().getType());
-    if (product.getLeftRead() != LeftRead::Window || !type || type.isDynamicDim(type.getRank() - 1) ||
+    if (!readsWindows(product) || !type || type.isDynamicDim(type.getRank() - 1) ||
         type.getShape().back() > kFewChannels)
       return;
     auto transposition = product.getLeft().getDefiningOp<linalg::GenericOp>();

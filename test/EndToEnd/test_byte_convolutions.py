@@ -32,6 +32,7 @@ class Program:
     batch: int = 2
     dynamic: bool = False  # the sizes of the image are not known to the compiler
     residual: bool = False  # and a relu behind it
+    parts: bool = False  # the result is the greater one of the halves of its channels, a relu of the first
     bytes: bool = False  # the result is multiplied again: by a linear that gives its integers
     stored: str = "f32"  # the scales of the weight
 
@@ -86,6 +87,13 @@ class Program:
             arguments.append(argument("r", conv.result, out))
             lines += [f"%a = arith.addf %c, %r : {y}", f"%y = nn.relu %a : {y}"]
             result = "%y"
+        if self.parts:
+            half, sizes = self.image(conv.result, out // 2), [self.batch, *conv.result, out // 2]
+            for part, begin in (("l", 0), ("h", out // 2)):
+                offsets, ones = [0] * (len(sizes) - 1) + [begin], [1] * len(sizes)
+                lines.append(f"%{part} = tensor.extract_slice {result}{offsets}{sizes}{ones} : {y} to {half}")
+            lines += [f"%p = nn.relu %l : {half}", f"%m = arith.maximumf %p, %h : {half}"]
+            result, y = "%m", half
         if self.bytes:
             lines += [
                 f"%g = arith.constant dense<{1 / UNIT / 64}> : tensor<{out}xf32>",
@@ -130,6 +138,9 @@ class Program:
         if self.residual:
             inputs.append((RNG.integers(-5000, 5000, expected.shape) * UNIT * WEIGHT_UNIT).astype(np.float32))
             expected = np.maximum(expected + inputs[1], 0)
+        if self.parts:
+            low, high = np.split(expected, 2, axis=-1)
+            expected = np.maximum(np.maximum(low, 0), high)
         if self.bytes:
             expected = np.clip(np.rint(expected / UNIT / 64), -127, 127) * 127
         assert np.abs(expected).max() < 2**24 * UNIT * WEIGHT_UNIT
@@ -150,6 +161,7 @@ PROGRAMS = {
     "dynamic": Program(Conv((10, 21), (3, 2), channels=(32, 36), low=(2, 0), high=(0, 1)), dynamic=True, residual=True),
     "dynamic_wide": Program(Conv((10, 9), (3, 3), channels=(64, 36), strides=(3, 2)), block=256, dynamic=True),
     "passed": Program(Conv((6, 7), (3, 3), channels=(32, 64), **PADS), residual=True, bytes=True),
+    "parts": Program(Conv((6, 7), (3, 3), channels=(32, 128), **PADS), parts=True),
     "speech": Program(Conv((75,), (5,), channels=(32, 40), strides=(2,), low=(4,), high=(0,)), block=256),
     "volume": Program(Conv((4, 6, 5), (2, 3, 3), channels=(32, 33), strides=(1, 2, 1), low=(1, 1, 1), high=(0, 1, 1))),
     "in_pads": Program(Conv((1, 2), (3, 3), channels=(32, 5), low=(3, 3), high=(3, 3)), batch=1),

@@ -32,6 +32,8 @@ class Program:
     argument: bool = False  # the weight is one, and not packed at compile time
     narrow: bool = False  # the weight is stored in bf16
     residual: bool = False  # and a relu behind it
+    picture: bool = False  # the channels of the input come first, and are moved
+    parts: str = ""  # halves of the channels are results: each by "itself", or both read by one op, "together"
 
     def function(self, name: str) -> str:
         conv = self.conv
@@ -50,6 +52,14 @@ class Program:
         w, b = f"tensor<{out}x{depth}x{'bf16' if self.narrow else 'f32'}>", f"tensor<{out}xf32>"
         arguments = [argument("x", conv.size, conv.channels[0])]
         lines = []
+        if self.picture:
+            first = f"tensor<{self.batch}x{conv.channels[0]}x{'x'.join(map(str, conv.size))}xf32>"
+            arguments[0] = f'%p: {first} {{nn.name = "x"}}'
+            order = [0, *range(2, len(conv.size) + 2), 1]
+            lines += [
+                f"%e = tensor.empty() : {x}",
+                f"%x = linalg.transpose ins(%p : {first}) outs(%e : {x}) permutation = {order}",
+            ]
         if self.argument:
             arguments.append(f'%w: {w} {{nn.name = "w"}}')
         else:
@@ -63,17 +73,30 @@ class Program:
             arguments.append(argument("r", conv.result, out))
             lines += [f"%s = arith.addf %c, %r : {y}", f"%y = nn.relu %s : {y}"]
             result = "%y"
+        results, types = result, y
+        if self.parts:
+            types = image(conv.result, out // 2)
+            sizes = [self.batch, *conv.result, out // 2]
+            for part, begin in (("low", 0), ("high", out // 2)):
+                offsets, ones = [0] * (len(sizes) - 1) + [begin], [1] * len(sizes)
+                lines.append(f"%{part} = tensor.extract_slice {result}{offsets}{sizes}{ones} : {y} to {types}")
+            lines.append(f"%gate = nn.relu %low : {types}")
+            results = "%gate, %high"
+        if self.parts == "together":
+            lines.append(f"%m = arith.mulf %gate, %high : {types}")
+            results = "%m"
+        names = ", ".join(f'{types} {{nn.name = "y{i}"}}' for i in range(results.count(",") + 1))
         body = "\n          ".join(lines)
-        return f"""func.func @{name}({", ".join(arguments)}) -> ({y} {{nn.name = "y"}}) {{
+        return f"""func.func @{name}({", ".join(arguments)}) -> ({names}) {{
           {body}
-          return {result} : {y} }}
+          return {results} : {", ".join([types] * (results.count(",") + 1))} }}
         """
 
     def check(self, module, name: str, weights: dict[str, np.ndarray]) -> None:
         conv = self.conv
         x = normal(self.batch, *conv.size, conv.channels[0])
         w, b = weights[f"{name}.w"], weights.get(f"{name}.b")
-        inputs = [x] + ([w] if self.argument else [])
+        inputs = [np.moveaxis(x, -1, 1) if self.picture else x] + ([w] if self.argument else [])
         expected = conv.compute(x, w, b)
         if self.residual:
             r = normal(*expected.shape)
@@ -82,7 +105,18 @@ class Program:
         magnitudes = conv.compute(np.abs(x), np.abs(w))
         roundings = int(np.prod(conv.window)) * conv.channels[0] // conv.groups + 8
         # Of sums of so many products, as matmul_error; of the long ones only the root remains (Higham, section 2.8).
-        close(getattr(module, name)(*inputs), expected, 2.0**-24 * 4 * roundings**0.5 * magnitudes.max())
+        error = 2.0**-24 * 4 * roundings**0.5 * magnitudes.max()
+        result = getattr(module, name)(*inputs)
+        if not self.parts:
+            close(result, expected, error)
+            return
+        gate, other = np.split(expected, 2, axis=-1)
+        gate = np.maximum(gate, 0)
+        if self.parts == "together":
+            close(result, gate * other, error * 2 * np.abs(expected).max())
+        else:
+            close(result[0], gate, error)
+            close(result[1], other, error)
 
     def weights(self, name: str) -> dict[str, np.ndarray]:
         import ml_dtypes
@@ -131,6 +165,12 @@ PROGRAMS = {
     "transposed_speech": Program(Conv((11,), (4,), channels=(8, 12), strides=(2,), groups=2, transposed=True)),
     "in_pads": Program(Conv((1, 2), (3, 3), channels=(3, 5), low=(3, 3), high=(3, 3)), batch=1),
     "deep": Program(Conv((6, 11), (3, 3), channels=(200, 38), **PADS), batch=1, residual=True),
+    "deep_blocks": Program(Conv((3, 140), (3, 3), channels=(200, 38), **PADS)),
+    "picture": Program(Conv((11, 37), (7, 7), channels=(3, 33), strides=(2, 2), low=(3, 3), high=(3, 3)), picture=True),
+    "picture_of_two": Program(Conv((5, 21), (3, 3), channels=(2, 8), **PADS), picture=True),
+    "picture_by_channel": Program(Conv((6, 20), (3, 3), channels=(3, 24), groups=3, **PADS), picture=True),
+    "parts": Program(Conv((6, 7), (3, 3), channels=(8, 128), **PADS), parts="itself"),
+    "parts_together": Program(Conv((6, 7), (3, 3), channels=(8, 128), **PADS), parts="together"),
     "blocks_of_columns": Program(Conv((3, 400), (3, 3), channels=(128, 8), **PADS), batch=1),
 }  # fmt: skip
 #: Those that GPUs compute in tests: each kind once.

@@ -257,6 +257,30 @@ func.func @parts(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}, %g: tensor<32xf
 
 nn.archive @weights {file = "model.safetensors"}
 
+// A tile of a convolution has columns of one part: what reads several parts is computed behind it.
+// CHECK-LABEL: func.func @gate_of_windows
+func.func @gate_of_windows(%x: tensor<2x6x7x64xf32>) -> tensor<2x6x7x64xf32> {
+  // CHECK: %[[G:.*]]:2 = nn.group conv
+  // CHECK: nn.conv
+  // CHECK: %[[A:.*]] = tensor.extract_slice %{{.*}}[0, 0, 0, 0]
+  // CHECK: %[[B:.*]] = tensor.extract_slice %{{.*}}[0, 0, 0, 64]
+  // CHECK: %[[R:.*]] = nn.relu %[[A]]
+  // CHECK: nn.yield {{.*}}%[[R]]
+  // CHECK: arith.mulf %[[G]]#{{[01]}}, %[[G]]#{{[01]}}
+  %w = nn.weight @weights["w"] : tensor<128x576xf32>
+  %y = nn.conv %x, %w {window = array<i64: 3, 3>, pads_low = array<i64: 1, 1>, pads_high = array<i64: 1, 1>}
+      : (tensor<2x6x7x64xf32>, tensor<128x576xf32>) -> tensor<2x6x7x128xf32>
+  %a = tensor.extract_slice %y[0, 0, 0, 0] [2, 6, 7, 64] [1, 1, 1, 1] : tensor<2x6x7x128xf32> to tensor<2x6x7x64xf32>
+  %b = tensor.extract_slice %y[0, 0, 0, 64] [2, 6, 7, 64] [1, 1, 1, 1] : tensor<2x6x7x128xf32> to tensor<2x6x7x64xf32>
+  %r = nn.relu %a : tensor<2x6x7x64xf32>
+  %m = arith.mulf %r, %b : tensor<2x6x7x64xf32>
+  return %m : tensor<2x6x7x64xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.safetensors"}
+
 // Parts of one size are computed together where something reads several: what is wide is not written.
 // CHECK-LABEL: func.func @gate_and_up
 func.func @gate_and_up(%x: tensor<?x64xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x96xf32> {

@@ -121,8 +121,8 @@ LogicalResult ByteConvKernel::analyze() {
     return function.refuse(root, "sums of products of " + Twine(together) + " elements do not fit in 32 bits");
   if (failed(results.findSections(/*quantizesResult=*/true)) || failed(byteResult.find(root, /*block=*/0)))
     return failure();
-  if (results.sections.size() != 1 || results.together() != 1)
-    return function.refuse(root, "its input is quantized, and its result is read in parts");
+  if (results.together() != 1 || (byteResult && results.sections.size() != 1))
+    return function.refuse(root, "an op reads several parts of its result, and a tile has columns of one");
   return success();
 }
 

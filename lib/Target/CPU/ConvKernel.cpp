@@ -119,7 +119,11 @@ LogicalResult ConvKernel::analyze() {
   if (panels && panels.getFormat())
     return function.refuse(root, "its weight is quantized");
   hasPanels = bool(panels);
-  return results.findSections();
+  if (failed(results.findSections()))
+    return failure();
+  if (results.together() != 1)
+    return function.refuse(root, "an op reads several parts of its result, and a tile has columns of one");
+  return success();
 }
 
 void ConvKernel::chooseShape(KernelShape &shape) {
