@@ -33,6 +33,14 @@ public:
   mlir::Value empty(mlir::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element) {
     return mlir::tensor::EmptyOp::create(*this, sizes, element);
   }
+  /// Returns values as results of an op that they replace: cast where an op declares other static sizes.
+  llvm::SmallVector<mlir::Value> castToResults(mlir::ValueRange values, mlir::Operation *op) {
+    llvm::SmallVector<mlir::Value> results(values);
+    for (auto [value, type] : llvm::zip_equal(results, op->getResultTypes()))
+      if (value.getType() != type)
+        value = mlir::tensor::CastOp::create(*this, type, value);
+    return results;
+  }
   /// `size / divisor * factor + more`, static where the size is.
   mlir::OpFoldResult scaled(mlir::OpFoldResult size, int64_t divisor, int64_t factor, int64_t more = 0) {
     if (std::optional<int64_t> number = mlir::getConstantIntValue(size))

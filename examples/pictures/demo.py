@@ -91,7 +91,7 @@ def main() -> None:
         intarsia.compile(HERE / name, output=options.output.with_name(f"{name}.itx"))
         for name in ("classifier", "segmenter")
     )
-    print(f"Compiled both in {time.perf_counter() - started:.2f} s")
+    print(f"Compiled in {time.perf_counter() - started:.2f} s: a classifier and a segmenter of pictures of shapes")
     random = np.random.default_rng(options.seed)
     scenes = [draw(random) for _ in range(options.count)]
     pictures = np.stack([scene.picture for scene in scenes])
@@ -106,7 +106,7 @@ def main() -> None:
     print(f"pixels right: {100 * (segments == masks).mean():.1f} %")
     shown = [illustrate(*row) for row in zip(scenes[:4], probabilities, segments, strict=False)]
     write_png(options.output, np.concatenate(shown))
-    print(f"Look at {os.path.relpath(options.output)}")
+    print(f"Look at {os.path.relpath(options.output)}: pictures, what each pixel shows, and the probabilities of shapes")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Pictures of shapes, what is right about them, and PNG files, with NumPy alone."""
+"""Draws pictures of shapes, with the correct class and segments of each, and writes PNG files, with NumPy alone."""
 
 from __future__ import annotations
 

@@ -363,7 +363,7 @@ private:
 
   llvm::Error value(StringRef name, ShapedType type, DictionaryAttr attributes, int device) {
     Type element = type.getElementType();
-    // What a kernel computes with are bits; the caller's integers may have no sign.
+    // Integers have no sign in IR: the attribute says that the caller passes unsigned ones.
     if (attributes.contains("nn.unsigned"))
       element = IntegerType::get(type.getContext(), element.getIntOrFloatBitWidth(), IntegerType::Unsigned);
     StringRef dtype = dtypeName(element);

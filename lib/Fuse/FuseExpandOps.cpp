@@ -51,10 +51,7 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
     Operation *before = op->getPrevNode();
     reference::ReferenceBuilder builder(op->getLoc(), rewriter);
     builder.sumType = builder.getF32Type();
-    SmallVector<Value> values = op.buildReference(builder);
-    for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
-      if (value.getType() != result.getType())
-        value = tensor::CastOp::create(builder, result.getType(), value);
+    SmallVector<Value> values = builder.castToResults(op.buildReference(builder), op);
     for (Operation *made = op->getPrevNode(); made && made != before; made = made->getPrevNode())
       annotate(made, op->getDiscardableAttrDictionary(), ops);
     rewriter.replaceOp(op, values);

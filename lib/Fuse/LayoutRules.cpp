@@ -131,7 +131,7 @@ LayoutRules::Kind LayoutRules::kindOf(Operation *op) {
     return Kind::Concat;
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
     return isGatheredRows(slice) ? Kind::Fixed : Kind::Slice;
-  // A scalar has no order, and says none of the dimensions of 1 that it is reshaped to or from.
+  // A scalar has no order of dimensions, so a reshape to or from one says nothing about dimensions of 1.
   if (isa<tensor::ExpandShapeOp>(op) && !isTensorOfRank(op->getOperand(0), 0))
     return Kind::Expand;
   if (isa<tensor::CollapseShapeOp>(op) && rank != 0)

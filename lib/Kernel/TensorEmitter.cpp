@@ -544,4 +544,14 @@ RowScope TensorEmitter::makeRow(Value flat, ArrayRef<AffineExpr> leading) {
   return row;
 }
 
+RowScope TensorEmitter::makeRow(ArrayRef<Value> prefix, ArrayRef<AffineExpr> leading) {
+  RowScope row;
+  row.prefix.assign(prefix.begin(), prefix.end());
+  row.sizes.assign(leading.begin(), leading.end());
+  row.flat = constant(0);
+  for (auto [index, size] : llvm::zip_equal(row.prefix, row.sizes))
+    row.flat = add(mul(row.flat, body.size(size)), index);
+  return row;
+}
+
 } // namespace intarsia::kernel

@@ -60,7 +60,9 @@ public:
   std::optional<Storage> view(mlir::Value tensor);
   /// Returns whether view() is row-major without gaps; nothing if there is none. Emits nothing.
   std::optional<bool> densityOf(mlir::Value tensor);
+  /// Returns the row at a row-major index, or at an index for each leading dimension.
   RowScope makeRow(mlir::Value flat, llvm::ArrayRef<mlir::AffineExpr> leading);
+  RowScope makeRow(llvm::ArrayRef<mlir::Value> prefix, llvm::ArrayRef<mlir::AffineExpr> leading);
 
   llvm::DenseMap<mlir::Value, ElementFn> bound; ///< values that are computed already: how their elements are read
   const RowScope *currentRow = nullptr;

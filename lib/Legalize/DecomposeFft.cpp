@@ -275,7 +275,7 @@ Value legalize::decomposeFft(ReferenceBuilder &builder, nn::FftOp op) {
   auto type = cast<RankedTensorType>(input.getType());
   unsigned rank = type.getRank(), axis = op.getAxis();
   int64_t n = op.getNumber();
-  bool isRealResult = op.getInverse() && op.getOnesided();
+  bool isRealResult = op.hasRealResult();
   // The axis before the last dimension, and the others as one.
   SmallVector<unsigned> order, back(rank);
   for (unsigned d = 0; d + 1 < rank; ++d)

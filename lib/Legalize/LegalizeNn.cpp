@@ -76,9 +76,7 @@ struct LegalizeNn : legalize::impl::LegalizeNnBase<LegalizeNn> {
       SmallVector<Value> values = decompose(builder, op);
       if (values.empty())
         continue;
-      for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
-        if (value.getType() != result.getType())
-          value = tensor::CastOp::create(builder, result.getType(), value);
+      values = builder.castToResults(values, op);
       for (Operation *made = op->getPrevNode(); made != before; made = made->getPrevNode())
         collect(made);
       rewriter.replaceOp(op, values);

@@ -67,8 +67,8 @@ def LegalizeOps : Pass<"legalize-ops", "::mlir::func::FuncOp"> {
 def LegalizeTmTensor : Pass<"legalize-tm-tensor", "::mlir::func::FuncOp"> {
   let summary = "Rewrites the ops of torch-mlir beside linalg as linalg";
   let description = [{
-    `tm_tensor.scan` becomes `nn.cumulate`, `tm_tensor.sort` a count of the elements that come before each
-    one, and `tm_tensor.scatter` a loop over all updates for each element.
+    `tm_tensor.scan` becomes `nn.cumulate`, `tm_tensor.sort` becomes `nn.sort`, and `tm_tensor.scatter` a
+    loop over all updates for each element.
   }];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
                            "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];

@@ -42,11 +42,8 @@ bool isStoredMatrix(Value value) {
 
 /// Returns the weight that such a matrix is.
 nn::WeightOp storedMatrix(Value value) {
-  if (nn::WeightOp windows = windowsOf(value))
-    return windows;
-  if (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
-    return transpose.getInput().getDefiningOp<nn::WeightOp>();
-  return nn::storedWeight(value);
+  nn::WeightOp windows = windowsOf(value);
+  return windows ? windows : nn::storedWeight(value);
 }
 
 /// Returns the matrix that a linear, a convolution (asProductToQuantize) or an embedding reads; null for other ops.

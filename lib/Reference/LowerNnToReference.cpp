@@ -21,16 +21,6 @@ namespace intarsia::reference {
 #include "lib/Reference/Passes.h.inc"
 
 namespace {
-/// Replaces the op; results whose static sizes are declared differently from what was built are cast.
-void replace(IRRewriter &rewriter, Operation *op, ValueRange values) {
-  SmallVector<Value> results;
-  for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
-    results.push_back(value.getType() == result.getType()
-                          ? value
-                          : tensor::CastOp::create(rewriter, op->getLoc(), result.getType(), value).getResult());
-  rewriter.replaceOp(op, results);
-}
-
 void inlineGroup(IRRewriter &rewriter, nn::GroupOp group) {
   auto yield = cast<nn::YieldOp>(group.getBodyBlock().getTerminator());
   rewriter.inlineBlockBefore(&group.getBodyBlock(), group, group.getInputs());
@@ -87,7 +77,7 @@ struct LowerNnToReference : impl::LowerNnToReferenceBase<LowerNnToReference> {
       return op->emitOpError("is of a cache whose pages have no size yet; run partition-lay-out-caches first");
     rewriter.setInsertionPoint(op);
     ReferenceBuilder builder(op->getLoc(), rewriter);
-    replace(rewriter, op, reference.buildReference(builder));
+    rewriter.replaceOp(op, builder.castToResults(reference.buildReference(builder), op));
     return success();
   }
 };

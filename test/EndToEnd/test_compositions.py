@@ -156,8 +156,8 @@ def test_norms(tools, tmp_path, device: str) -> None:
         check("response", first / (1.5 + 0.5 / 4 * sums) ** 0.75)
 
 
-#: A product without dimensions beside each other, which becomes a scalar.
 def test_scalar_of_a_matrix(tools, tmp_path) -> None:
+    """A matrix of one element becomes a scalar, as an einsum that sums everything ends."""
     text = """func.func @f(%x: tensor<1x2xf32> {nn.name = "x"}, %y: tensor<2x1xf32> {nn.name = "y"}) -> tensor<f32> {
       %m = nn.matmul %x, %y : (tensor<1x2xf32>, tensor<2x1xf32>) -> tensor<1x1xf32>
       %s = tensor.collapse_shape %m [] : tensor<1x1xf32> into tensor<f32>

@@ -163,6 +163,8 @@ PROGRAMS = {
     ),
     "transposed_dilated": Program(Conv((5, 4), (2, 3), channels=(4, 6), dilations=(2, 1), transposed=True)),
     "transposed_speech": Program(Conv((11,), (4,), channels=(8, 12), strides=(2,), groups=2, transposed=True)),
+    "empty": Program(Conv((6, 7), (3, 3), channels=(8, 40), **PADS), batch=0, residual=True),
+    "empty_depthwise": Program(Conv((6, 7), (3, 3), channels=(32, 32), groups=32, **PADS), batch=0),
     "in_pads": Program(Conv((1, 2), (3, 3), channels=(3, 5), low=(3, 3), high=(3, 3)), batch=1),
     "deep": Program(Conv((6, 11), (3, 3), channels=(200, 38), **PADS), batch=1, residual=True),
     "deep_blocks": Program(Conv((3, 140), (3, 3), channels=(200, 38), **PADS)),

@@ -97,7 +97,7 @@ def of_indices() -> str:
     text = function("sort", {"x": "Ax37xBxf32"}, "nn.sort %x {axis = 1}", "Ax37xBxf32", "Ax37xBxi64")
     text += function("top", {"x": "Ax600xf16"}, "nn.top_k %x {axis = 1, k = 290}", "Ax290xf16", "Ax290xi64")
     text += function("least", {"x": "AxBxi32"}, "nn.top_k %x {axis = 0, k = 4, smallest}", "4xBxi32", "4xBxi64")
-    for kind in ("set", "add", "max"):
+    for kind in ("set", "add", "mul", "min", "max"):
         arguments = {"x": "Ax9xf32", "indices": "AxMxi64", "updates": "AxMxf32"}
         text += function(
             f"scatter_{kind}", arguments, f"nn.scatter <{kind}>, %x, %indices, %updates {{axis = 1}}", "Ax9xf32"
@@ -133,7 +133,7 @@ def test_indices(tools, tmp_path, device: str) -> None:
     with pytest.raises(intarsia.Error, match="must be at least 4"):
         module.least(x[:3])
 
-    combine = {"set": lambda a, b: b, "add": lambda a, b: a + b, "max": max}
+    combine = {"set": lambda a, b: b, "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "min": min, "max": max}
     for kind, combined in combine.items():
         x, updates, indices = normal(4, 9), normal(4, 20), RNG.integers(0, 9, (4, 20))
         expected = x.astype(float)

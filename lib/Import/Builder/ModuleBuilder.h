@@ -190,7 +190,7 @@ public:
   /// Normalises each group of the channels of images [batch, spatial…, channels], whose sizes are `shape`, by mean and
   /// deviation of its elements at all positions (arXiv 1803.08494); then scales and shifts each channel, by tensors
   /// [channels] that may be null. With as many groups as channels it is an instance norm. `groups` divides the
-  /// channels, which are another dimension than the last if `axis` says so: of images of any rank.
+  /// channels, which are the last dimension, or `axis` of images of any rank.
   mlir::Value imageNorm(mlir::Location at, mlir::Value input, const Shape &shape, mlir::Value scale, mlir::Value bias,
                         int64_t groups, double epsilon, std::optional<unsigned> axis = std::nullopt);
   /// Divides each element by (bias + alpha / size * sum)^beta, where `sum` is that of the squares of `size` elements

@@ -46,6 +46,11 @@ Value stft(ModuleBuilder &graph, Location at, Value signal, Value window, int64_
 
 Value istft(ModuleBuilder &graph, Location at, Value transforms, Value window, int64_t size, int64_t step,
             bool isOnesided) {
+  if (size < 1 || step < 1) {
+    graph.sink().report("windows of " + llvm::Twine(size) + " elements every " + llvm::Twine(step) +
+                        " are not possible: both must be at least 1");
+    return transforms;
+  }
   int64_t wanted = isOnesided ? size / 2 + 1 : size, given = cast<RankedTensorType>(transforms.getType()).getDimSize(2);
   if (!ShapedType::isDynamic(given) && given != wanted) {
     graph.sink().report("transforms of " + llvm::Twine(given) + " elements are added up to windows of " +

@@ -241,14 +241,15 @@ Value GraphBuilder::batchNorm(Value images, llvm::StringRef name, Extent channel
   return ModuleBuilder::batchNorm(location(name), images, norm);
 }
 
+Value GraphBuilder::pointLinear(Value rows, llvm::StringRef name, Extent outputs, Extent inputs) {
+  Value matrix = convWeight(location(name), weight((name + ".weight").str(), {outputs, inputs, 1, 1}));
+  return linear(rows, name, matrix, weight((name + ".bias").str(), {outputs}));
+}
+
 Value GraphBuilder::squeezeExcite(Value images, const SqueezeExcite &modules, Extent channels, Extent reduced) {
-  auto point = [&](Value input, llvm::StringRef name, Extent outputs, Extent inputs) {
-    Value matrix = convWeight(location(name), weight((name + ".weight").str(), {outputs, inputs, 1, 1}));
-    return linear(input, name, matrix, weight((name + ".bias").str(), {outputs}));
-  };
-  Value squeezed = point(spatialMean(images, modules.reduce), modules.reduce, reduced, channels);
+  Value squeezed = pointLinear(spatialMean(images, modules.reduce), modules.reduce, reduced, channels);
   squeezed = activation(squeezed, modules.reduce, modules.activation);
-  Value factors = activation(point(squeezed, modules.expand, channels, reduced), modules.expand, modules.gate);
+  Value factors = activation(pointLinear(squeezed, modules.expand, channels, reduced), modules.expand, modules.gate);
   return scaleChannels(images, factors, modules.expand);
 }
 

@@ -83,6 +83,8 @@ public:
                    bool bias = true, llvm::StringRef windowSetting = "");
   /// Builds a normalisation of channels with `module`.weight, .bias, .running_mean and .running_var.
   mlir::Value batchNorm(mlir::Value images, llvm::StringRef module, Extent channels, double epsilon);
+  /// Multiplies rows of channels by a convolution of one position, `module`.weight [outputs, inputs, 1, 1] and .bias.
+  mlir::Value pointLinear(mlir::Value rows, llvm::StringRef module, Extent outputs, Extent inputs);
   /// Multiplies each channel by the gate of what two convolutions of one position make of the means of all.
   mlir::Value squeezeExcite(mlir::Value images, const SqueezeExcite &modules, Extent channels, Extent reduced);
   mlir::Value embedding(mlir::Value indices, llvm::StringRef module, Extent rows, Extent features);

@@ -108,7 +108,7 @@ void HuggingFaceImport::readSettings() {
   if (registered == registeredArchitectures().end()) {
     std::string known = llvm::join(knownModelTypes(), ", ");
     return config->report(config->has(setting) ? setting + " '" + modelType + "' is not supported; supported: " + known
-                                               : "has no model_type; supported: " + known);
+                                               : "has no model_type, _class_name or architecture; supported: " + known);
   }
   architecture = registered->make(*config, options);
   chooseClass();

@@ -130,9 +130,11 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
   if (!folder.empty())
     llvm::sys::path::append(where, folder);
   std::string hint;
-  if (llvm::sys::fs::exists(pathOf(directory, folder, "pytorch_model.bin")))
-    hint = "; pytorch_model.bin is a pickle, which is never read: save the model with safe_serialization=True";
-  errors.report(where + ": has no " + singleFile(stems[0]) + " and no " + indexFile(stems[0]) + hint);
+  for (llvm::StringRef pickle : {"pytorch_model.bin", "diffusion_pytorch_model.bin"})
+    if (hint.empty() && llvm::sys::fs::exists(pathOf(directory, folder, pickle)))
+      hint = ("; " + pickle + " is a pickle, which is never read: save the model with safe_serialization=True").str();
+  errors.report(where + ": has no " + singleFile(stems[0]) + ", no " + singleFile(stems[1]) + ", and no index (*" +
+                ".safetensors.index.json) of one" + hint);
   return nullptr;
 }
 

@@ -34,10 +34,10 @@ private:
   void addValues(Value firstKey, Value keyCount) override;
   void storeRows() override;
 
-  TileEmitter registerTiles{function};
   void findMask();
   void packMask(Value firstKey, Value keyCount);
 
+  TileEmitter registerTiles{function};
   std::optional<Storage> mask; ///< an additive mask [.., queries, keys] in memory, to which scores are added
   bool copyValues = false;     ///< values are read from a padded copy of the block as f32
   Value panel, valueBlock;

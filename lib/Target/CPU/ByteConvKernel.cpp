@@ -150,7 +150,8 @@ void ByteConvKernel::launch() {
   // Register tiles read whole ones: beyond the last position lies room for them.
   Value room = constant(config.tokenRows * windows.window(WindowEmitter::Column).stride);
   Value positions = add(mul(paddedRows, paddedSize(WindowEmitter::Column)), room);
-  // Panels pass by as many rows of the result as a tile may have; if the whole image is not enough, several do.
+  // A tile has as many rows of the result as kTileProducts allows for one panel. Where the whole image is less than
+  // that, it has several panels.
   Value rowProducts = max(mul(columns, constant(kRows * panels.steps() * BlockPanels::stepDepth)), constant(1));
   // A weight that stays in the second-level cache passes by as a whole, so that a tile writes whole rows of channels.
   bool isSmall = panelCount() * panels.panelBytes() <= config.blockBytes / 2;
@@ -159,12 +160,14 @@ void ByteConvKernel::launch() {
     most = max(min(most, div(mul(rows, planes), mul(function.threads, constant(4)))), constant(1));
   Value blocks = max(ceilDiv(rows, most), constant(1));
   Value blockRows = max(ceilDiv(rows, blocks), constant(1));
-  Value perTile = max(div(constant(kTileProducts), mul(rowProducts, blockRows)), constant(1));
-  Value evenly =
-      max(ceilDiv(mul(constant(panelCount()), mul(planes, blocks)), mul(function.threads, constant(2))), constant(1));
-  perTile = min(min(perTile, evenly), constant(panelCount()));
-  if (isSmall)
-    perTile = constant(panelCount());
+  int64_t count = std::max<int64_t>(panelCount(), 1);
+  Value perTile = constant(count);
+  if (!isSmall) {
+    Value ofProducts = max(div(constant(kTileProducts), mul(rowProducts, blockRows)), constant(1));
+    Value evenly =
+        max(ceilDiv(mul(constant(count), mul(planes, blocks)), mul(function.threads, constant(2))), constant(1));
+    perTile = min(min(ofProducts, evenly), perTile);
+  }
   function.setSlot(ITX_PLAN_SHARED_BYTES, mul(positions, constant(layout.bytes())));
   function.setSlot(ITX_PLAN_TILES, paddedRows);
   function.setSlot(ITX_PLAN_FINISH_TILES, mul(mul(planes, blocks), ceilDiv(constant(panelCount()), perTile)));
@@ -240,14 +243,10 @@ LogicalResult ByteConvKernel::prepareRow(Value index) {
         clear(constant(0), begin);
         ArrayRef<AffineExpr> leading = function.sizes.of(root.getInput()).drop_back();
         LogicalResult written = forLoop(begin, end, constant(1), [&](Value column) {
-          RowScope scope;
           ImageBlock block;
           block.image = image;
-          scope.prefix = windows.indicesOf(block, plane, row, inInput(WindowEmitter::Column, column));
-          scope.sizes.assign(leading.begin(), leading.end());
-          scope.flat = constant(0);
-          for (auto [at, size] : llvm::zip_equal(scope.prefix, scope.sizes))
-            scope.flat = add(mul(scope.flat, function.size(size)), at);
+          RowScope scope =
+              tensors.makeRow(windows.indicesOf(block, plane, row, inInput(WindowEmitter::Column, column)), leading);
           return inputs.writeRow(layout, scope, rowAt(add(position, column)));
         });
         clear(end, columns);
@@ -380,12 +379,8 @@ LogicalResult ByteConvKernel::store(Value panel, ArrayRef<Value> position, Value
   block.image = position[0];
   return results.inSectionOf(panel, [&](const LinearSection &section, Value channel) {
     return forLoop(constant(0), count, constant(1), [&](Value r) {
-      RowScope row;
-      row.prefix = windows.indicesOf(block, position[1], position[2], add(column, r));
-      row.sizes.assign(results.leading().begin(), results.leading().end());
-      row.flat = constant(0);
-      for (auto [index, size] : llvm::zip_equal(row.prefix, row.sizes))
-        row.flat = add(mul(row.flat, function.size(size)), index);
+      RowScope row =
+          tensors.makeRow(windows.indicesOf(block, position[1], position[2], add(column, r)), results.leading());
       auto sum = [&](int64_t, Value c, int64_t width) -> Value {
         Value x = memory.load(sums, add(mul(r, constant(kRows)), c), b.getF32Type(), width);
         return make<arith::MulFOp>(x, memory.load(panelPointer(panel), c, scaleType, width));

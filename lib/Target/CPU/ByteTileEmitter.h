@@ -17,11 +17,11 @@ namespace intarsia::cpu {
 struct ByteTile {
   const ByteRowLayout &layout;
   mlir::Value elements;  ///< the quantized values of the panel
-  mlir::Value firstWord; ///< of the panel that the first word of a row is multiplied by; null: the first one
+  mlir::Value firstWord; ///< for addWordsBetween(): the word of the panel that the first word of a row is multiplied by
   mlir::Value row;       ///< the first one
   int64_t rowStride;     ///< bytes from a row to the next
   int64_t count;         ///< of rows
-  mlir::Value next;      ///< brought into the second-level cache meanwhile, `bytesAhead` for each step; null: nothing
+  mlir::Value next;      ///< prefetched by addSteps(), `bytesAhead` for each step; null: nothing
   mlir::Value bytesAhead;
 };
 

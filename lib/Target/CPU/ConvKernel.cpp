@@ -508,13 +508,8 @@ Value ConvKernel::spreadOverGroups(Value inputs, int64_t channel) {
 /// Returns where the position of one phase lies whose index is counted from a column.
 RowScope ConvKernel::positionOf(const ImageBlock &block, Value row, Value column, Value index) {
   Value phases = constant(windows.phases(WindowEmitter::Column));
-  RowScope position;
-  position.prefix = windows.indicesOf(block, block.plane, row, add(column, mul(index, phases)));
-  position.sizes.assign(results.leading().begin(), results.leading().end());
-  position.flat = constant(0);
-  for (auto [at, size] : llvm::zip_equal(position.prefix, position.sizes))
-    position.flat = add(mul(position.flat, function.size(size)), at);
-  return position;
+  return tensors.makeRow(windows.indicesOf(block, block.plane, row, add(column, mul(index, phases))),
+                         results.leading());
 }
 
 /// Stores the sums of `count` positions of one phase, and what other ops of the kernel make of them.

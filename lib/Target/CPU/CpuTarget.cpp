@@ -9,6 +9,7 @@
 #include "dialects/Nn/Prepacking.h"
 #include "dialects/Rt/BlockPanels.h"
 #include "lib/Support/CpuFeatures.h"
+#include "lib/Target/CPU/ByteRowEmitter.h"
 #include "lib/Target/CPU/Codegen.h"
 #include "lib/Target/Host.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -138,6 +139,12 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   return variant;
 }
 
+/// Returns true if a weight is stored in integers of 8 bits with one scale for each row.
+static bool isWeightOfBytes(BlockFormatAttrInterface format) {
+  auto known = dyn_cast_if_present<nn::BlockFormatAttr>(format);
+  return known && known.getElement() == nn::BlockElement::I8 && known.getBlock() == 0;
+}
+
 /// Returns the linear or convolution of a group that adds up products of bytes (TokenLinearKernel.cpp,
 /// ByteConvKernel.cpp); null if it has none.
 static ContractionOpInterface productOfBytes(nn::GroupOp group) {
@@ -152,23 +159,16 @@ static ContractionOpInterface productOfBytes(nn::GroupOp group) {
   auto input = product ? product.getLeft().getDefiningOp<nn::DequantizeOp>() : nullptr;
   if (!weight || !input)
     return nullptr;
-  auto isOfBytes = [](BlockFormatAttrInterface format, ArrayRef<int64_t> blocks) {
-    auto known = dyn_cast_if_present<nn::BlockFormatAttr>(format);
-    return known && known.getElement() == nn::BlockElement::I8 && is_contained(blocks, known.getBlock());
-  };
-  bool isKnown = isOfBytes(nn::quantizedFormatOf(group.getInputs()[weight.getArgNumber()]), {0}) &&
-                 isOfBytes(input.getFormat(), {0, BlockPanels::superBlock});
+  bool isKnown = isWeightOfBytes(nn::quantizedFormatOf(group.getInputs()[weight.getArgNumber()])) &&
+                 isByteFormat(dyn_cast<nn::BlockFormatAttr>(input.getFormat()));
   return isKnown ? product : nullptr;
 }
 
 /// True if ByteConvKernel.cpp has loops for a convolution whose input is quantized.
 static bool multipliesBytes(nn::ConvOp conv) {
   auto input = conv.getInput().getDefiningOp<nn::DequantizeOp>();
-  auto format = dyn_cast<nn::BlockFormatAttr>(input.getFormat());
-  auto weight = dyn_cast_if_present<nn::BlockFormatAttr>(nn::quantizedFormatOf(conv.getWeight()));
-  bool isOfBytes = format && weight && format.getElement() == nn::BlockElement::I8 &&
-                   format.getScale() == nn::BlockScale::F32 && weight.getElement() == nn::BlockElement::I8 &&
-                   is_contained({int64_t(0), BlockPanels::superBlock}, format.getBlock()) && weight.getBlock() == 0;
+  bool isOfBytes = isByteFormat(dyn_cast<nn::BlockFormatAttr>(input.getFormat())) &&
+                   isWeightOfBytes(nn::quantizedFormatOf(conv.getWeight()));
   return isOfBytes && !conv.getTransposed() && conv.getGroups() == 1 && conv.getInputChannels() % 4 == 0;
 }
 
@@ -328,11 +328,12 @@ std::vector<target::NamedVariant> CpuTarget::listVariants() const {
 }
 
 bool CpuTarget::hasKernel(mlir::Operation *op) const {
-  if (auto conv = mlir::dyn_cast<nn::ConvOp>(op); conv && conv.getInput().getDefiningOp<nn::DequantizeOp>())
-    return multipliesBytes(conv);
-  if (auto conv = mlir::dyn_cast<nn::ConvOp>(op))
+  if (auto conv = mlir::dyn_cast<nn::ConvOp>(op)) {
+    if (conv.getInput().getDefiningOp<nn::DequantizeOp>())
+      return multipliesBytes(conv);
     return !conv.getTransposed() || all_of(conv.getDilations().value_or(mlir::ArrayRef<int64_t>()),
                                            [](int64_t dilation) { return dilation == 1; });
+  }
   return mlir::isa<nn::RecurrentOp>(op) || Target::hasKernel(op);
 }
 

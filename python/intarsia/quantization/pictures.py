@@ -42,6 +42,7 @@ class Preparation:
     cropped: tuple[int, int] | None
     resample: int
     factor: float
+    reverses: bool  # blue comes first
     mean: np.ndarray
     deviation: np.ndarray
 
@@ -79,6 +80,17 @@ def read_preparation(model: Path) -> Preparation:
             "invalid argument",
         )
     config = read_json(file)
+    for key in ("do_pad", "keep_aspect_ratio"):
+        if config.get(key):
+            raise InvalidArgumentError(
+                f"{file}: '{key}' prepares pictures in a way that is not known here: give --calibration an array of "
+                "pixel_values (.npy)",
+                "invalid argument",
+            )
+    # Two processors have settings of their own, which hold where the file does not name them.
+    kind = str(config.get("image_processor_type", config.get("feature_extractor_type", "")))
+    divides_twice = config.get("include_top", kind.startswith("EfficientNet"))
+    reverses = config.get("do_flip_channel_order", kind.startswith("MobileViT"))
     resized = cropped = None
     if config.get("do_resize", True):
         given = config.get("size", 224)
@@ -98,21 +110,33 @@ def read_preparation(model: Path) -> Preparation:
         given = _sizes(file, "crop_size", config.get("crop_size", 224))
         cropped = (given, given) if isinstance(given, int) else given
 
-    def colours(name: str, usual: float) -> np.ndarray:
-        numbers = np.asarray(config.get(name, [usual] * 3), np.float32).reshape(-1)
-        if numbers.size not in (1, 3) or not np.isfinite(numbers).all():
-            raise InvalidArgumentError(f"{file}: '{name}' must be three numbers", "invalid argument")
-        return np.broadcast_to(numbers, (3,))
+    def numbers(name: str, usual: Any, counts: tuple[int, ...]) -> np.ndarray:
+        """Return finite numbers, as many as one of `counts`."""
+        try:
+            given = np.asarray(config.get(name, usual), np.float32).reshape(-1)
+        except (TypeError, ValueError):
+            given = np.array([np.nan], np.float32)
+        if given.size not in counts or not np.isfinite(given).all():
+            raise InvalidArgumentError(
+                f"{file}: '{name}' is {config.get(name)}, must be {' or '.join(map(str, counts))} finite number"
+                f"{'s' if counts[-1] > 1 else ''}: give --calibration an array of pixel_values (.npy)",
+                "invalid argument",
+            )
+        return given
 
-    normalizes = config.get("do_normalize", True)
-    return Preparation(
-        resized,
-        cropped,
-        int(config.get("resample", 2)),
-        float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
-        colours("image_mean", 0.0) if normalizes else np.zeros(3, np.float32),
-        colours("image_std", 1.0) if normalizes else np.ones(3, np.float32),
-    )
+    resample = int(numbers("resample", 2, (1,))[0])
+    if not 0 <= resample <= 5:
+        raise InvalidArgumentError(f"{file}: 'resample' is {resample}, must be 0 to 5", "invalid argument")
+    mean, deviation = np.zeros(3, np.float32), np.ones(3, np.float32)
+    if config.get("do_normalize", True):
+        mean = np.broadcast_to(numbers("image_mean", [0.0] * 3, (1, 3)), (3,))
+        deviation = np.broadcast_to(numbers("image_std", [1.0] * 3, (1, 3)), (3,))
+    if config.get("rescale_offset"):
+        mean = mean + np.float32(1)
+    if divides_twice:
+        deviation = deviation * deviation
+    factor = float(numbers("rescale_factor", 1 / 255, (1,))[0]) if config.get("do_rescale", True) else 1.0
+    return Preparation(resized, cropped, resample, factor, bool(reverses), mean, deviation)
 
 
 def _pillow() -> ModuleType:
@@ -120,8 +144,8 @@ def _pillow() -> ModuleType:
         from PIL import Image
     except ImportError as error:
         raise InvalidArgumentError(
-            "pictures are read by Pillow, which is not installed: pip install pillow, or give --calibration an array "
-            "of pixel_values (.npy)",
+            "pictures are read by Pillow, which is not installed: pip install 'intarsia[pictures]', or give "
+            "--calibration an array of pixel_values (.npy)",
             "invalid argument",
         ) from error
     return Image
@@ -155,10 +179,12 @@ def read_picture(file: Path, how: Preparation) -> np.ndarray:
         top, left = (height - how.cropped[0]) // 2, (width - how.cropped[1]) // 2
         picture = picture.crop((left, top, left + how.cropped[1], top + how.cropped[0]))
     pixels = np.asarray(picture, np.float32) * np.float32(how.factor)
+    if how.reverses:
+        pixels = pixels[..., ::-1]
     return np.ascontiguousarray(((pixels - how.mean) / how.deviation).transpose(2, 0, 1))
 
 
-def read_pictures(model: Path, folder: Path, most: int | None = None) -> np.ndarray:
+def read_pictures(model: Path, folder: Path) -> np.ndarray:
     """Return the pictures of a folder as [images, 3, height, width] of f32, in the order of their names.
 
     Parameters
@@ -167,8 +193,6 @@ def read_pictures(model: Path, folder: Path, most: int | None = None) -> np.ndar
         A Hugging Face directory, whose ``preprocessor_config.json`` says how pictures are prepared.
     folder : path
         Pictures that Pillow reads; files with other names are left out, folders in it too.
-    most : int, optional
-        The most pictures.
 
     Raises
     ------
@@ -184,7 +208,7 @@ def read_pictures(model: Path, folder: Path, most: int | None = None) -> np.ndar
         )
     how = read_preparation(model)
     pictures: list[np.ndarray] = []
-    for file in files[: most or None]:
+    for file in files:
         pictures.append(read_picture(file, how))
         if pictures[-1].shape != pictures[0].shape:
             raise InvalidArgumentError(

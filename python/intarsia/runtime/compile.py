@@ -41,7 +41,7 @@ def compile(
     ----------
     path : path
         A model of a kind that ``intarsia-compile --help`` names: a Hugging Face directory (config.json and
-        safetensors), a GGUF file, ….
+        safetensors), a GGUF file, an ONNX file, ….
     target : str
         The target of the code: ``"cpu"`` (this machine), ``"cpu:znver5"``, ``"cpu:aarch64"``, …
     quantize : str, optional

@@ -12,12 +12,12 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
 
-/// Bounds the tables of factors: 64 MiB.
+/// Bounds each table of factors: 64 MiB, 128 MiB of a prime (Bluestein).
 static constexpr int64_t mostElements = int64_t(1) << 22;
 
 int64_t FftOp::getNumber() {
   int64_t size = typeOf(getInput()).getDimSize(getAxis());
-  if (!getInverse() || !getOnesided())
+  if (!hasRealResult())
     return size;
   if (std::optional<int64_t> length = getLength())
     return *length;
@@ -35,11 +35,10 @@ LogicalResult FftOp::verify() {
   if (parts != 1 && parts != 2)
     return emitOpError() << "input is " << input << ", its last dimension must be 1 or 2: real and imaginary parts";
   if (getOnesided() && parts != (getInverse() ? 2 : 1))
-    return emitOpError() << "is "
-                         << (getInverse() ? "an inverse onesided one of a real" : "a onesided one of a complex")
-                         << " input";
-  if (getLength() && (!getInverse() || !getOnesided()))
-    return emitOpError("has a length, which is for inverse onesided ones");
+    return emitOpError() << (getInverse() ? "is inverse and onesided, its input must be complex"
+                                          : "is onesided, its input must be real");
+  if (getLength() && !hasRealResult())
+    return emitOpError("has a length, which only inverse onesided transforms have");
   int64_t size = input.getDimSize(axis), number = getNumber();
   if (getLength() && number >= 1 && !agree(size, number / 2 + 1))
     return emitOpError() << "has the length " << number << ", for which axis " << axis << " must have "
@@ -70,7 +69,7 @@ LogicalResult FftOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc
 
 SmallVector<Sizes> FftOp::inferResultSizes(SizesRange sizes) {
   Sizes result = sizes[0];
-  bool isReal = getOnesided() && getInverse();
+  bool isReal = hasRealResult();
   auto constant = [&](int64_t number) { return getAffineConstantExpr(number, getContext()); };
   AffineExpr &number = result[getAxis()];
   if (isReal)
@@ -88,13 +87,14 @@ SizePairs FftOp::getEqualSizes(SizesRange sizes) {
 }
 
 SizePairs FftOp::getLeastSizes(SizesRange sizes) {
-  int64_t least = getOnesided() && getInverse() && !getLength() ? 2 : 1;
+  int64_t least = hasRealResult() && !getLength() ? 2 : 1;
   return {{getAffineConstantExpr(least, getContext()), sizes[0][getAxis()]}};
 }
 
 Work FftOp::getWork(SizesRange, SizesRange resultSizes) {
   int64_t number = getNumber();
-  // A sum for each element, of which a dynamic number is taken to be 1024; else a product with factors of 64.
+  // A dynamic number is taken to be 1024, with a sum for each element; a static one is a product with 64 factors for each
+  // step.
   int64_t flops = ShapedType::isDynamic(number) ? 4 * 1024 : 4 * 64 * ((llvm::Log2_64_Ceil(number) + 5) / 6);
   return workOfElements(*this, resultSizes[0], flops, ShapedType::isDynamic(number) ? 2 * 1024 : 0);
 }

@@ -24,8 +24,9 @@ def Nn_FftOp : Nn_TensorOp<"fft", "Generic"> {
     number computes the sum for each element, and so do references.
 
     Rejected: an axis outside of the dimensions before the last, a last dimension other than 1 and 2, no elements along
-    the axis, a `onesided` transform of a complex input, an inverse one of a real input, a `length` that has another
-    number of elements `k <= length / 2`, one of another transform, more than 4,194,304 elements along the axis.
+    the axis, a `onesided` transform of a complex input, an inverse one of a real input, a `length` for which the axis
+    has not `length / 2 + 1` elements, a `length` of a transform that is not both `inverse` and `onesided`, more than
+    4,194,304 elements along the axis.
 
     ```mlir
     %y = nn.fft %x {axis = 1, onesided} : (tensor<?x400x1xf32>) -> tensor<?x201x2xf32>
@@ -43,6 +44,7 @@ def Nn_FftOp : Nn_TensorOp<"fft", "Generic"> {
     ::intarsia::SizePairs getLeastSizes(::llvm::ArrayRef<::intarsia::Sizes> operandSizes);
     /// Returns the number of elements that are transformed; dynamic if the axis is.
     int64_t getNumber();
+    bool hasRealResult() { return getInverse() && getOnesided(); }
   }];
 }
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // Boxes are sorted by their scores. Each step takes the first open box of all batches and classes beside each other,
-// and closes those that it overlaps; there are as many steps as boxes are taken of the class of which most are.
+// and closes those that it overlaps; there are as many steps as the class with the most boxes takes.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Ops/References.h"
 
@@ -17,7 +17,7 @@ using namespace intarsia::nn;
 using namespace intarsia::reference;
 
 namespace {
-/// What is known of a box: its state.
+/// The state of a box: suppressed, still a candidate, or selected.
 enum State : int8_t { Closed, Open, Taken };
 
 class NmsLoops {
@@ -187,10 +187,7 @@ SmallVector<Value> NmsLoops::select(Value states) {
           at.push_back(choose({b, isNone}, 0, b.toIndex(index)));
         Value box = tensor::ExtractOp::create(b, order, at);
         Value isBox = b.indexOf(1) == Integer(b, b.index(int64_t(2)));
-        return b.select(
-            arith::OrIOp::create(b, isNone,
-                                 arith::XOrIOp::create(b, isBox, arith::ConstantOp::create(b, b.getBoolAttr(true)))),
-            v[0], box);
+        return b.select(isBox, b.select(isNone, v[0], box), v[0]);
       });
   return {selected, taken.getCount()};
 }

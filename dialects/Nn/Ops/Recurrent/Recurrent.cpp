@@ -57,8 +57,8 @@ static LogicalResult verifyGates(RecurrentOp op) {
     SmallVector<int64_t> sorted(*order);
     llvm::sort(sorted);
     if (!llvm::equal(sorted, llvm::seq<int64_t>(0, count)))
-      return op.emitOpError() << "has the gate order [" << *order << "], which is no permutation of " << count
-                              << " gates";
+      return op.emitOpError() << "has the gate order [" << *order << "], which does not name each of 0 to "
+                              << count - 1 << " once";
   }
   auto gates = typeOf(op.getGates()), recurrent = typeOf(op.getRecurrent());
   if (!recurrent.hasStaticShape())
@@ -69,8 +69,8 @@ static LogicalResult verifyGates(RecurrentOp op) {
                             << count << " gates and a hidden state of " << op.getHiddenSize() << " need " << rows
                             << " rows";
   if (gates.getShape().back() != rows)
-    return op.emitOpError() << "gates has " << gates.getShape().back() << " features, recurrent has " << rows
-                            << " rows";
+    return op.emitOpError() << "gates is " << gates << ", recurrent has " << rows
+                            << " rows: gates needs as many features";
   return success();
 }
 

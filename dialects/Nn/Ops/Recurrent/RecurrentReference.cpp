@@ -38,7 +38,7 @@ private:
   /// Builds a tensor like a state. The body gets the elements of `inputs`, then those of `old`, which stay where a
   /// sequence has ended. It may ask for gates.
   Value update(Inputs inputs, Value old, ReferenceBuilder::Body body);
-  /// What the activation of a gate is applied to, without products of the state.
+  /// Returns the input of a gate plus its bias, to which the product of the state is added before the activation.
   Value gateOf(ScalarBuilder &b, int64_t gate) {
     Value input = inputOf(b, gate);
     return bias ? b.add(input, biasOf(b, gate)) : input;
@@ -50,7 +50,9 @@ private:
   Value activate(ScalarBuilder &b, RecurrentFunction function, Value x);
   Integer lengthOf(ScalarBuilder &b, Value sequenceNumber);
   Integer mirrored(ScalarBuilder &b, Integer position, Integer length, Integer direction);
-  AffineMap ofGate(int64_t gate);
+  /// Reads a block of products [directions, batch, blocks, hidden].
+  AffineMap ofBlock(int64_t block);
+  AffineMap ofGate(int64_t gate) { return ofBlock(op.getBlockOf(gate)); }
   std::pair<Value, Value> lstm(Value h, Value c);
   Value gru(Value h);
   Value rnn(Value h);
@@ -101,17 +103,14 @@ Value RecurrentLoops::initialState(Value given) {
 
 Value RecurrentLoops::multiply(Value with, int64_t first, int64_t gates) {
   MixedSizes sizes{state[0], batch, builder.getIndexAttr(gates), state[2]};
-  auto loop = [&](unsigned index) { return builder.getAffineDimExpr(index); };
-  AffineMap rows = AffineMap::get(5, 0, {loop(0), loop(2) + first, loop(3), loop(4)}, builder.getContext());
   Value rowsOfGates = recurrent;
   if (gates != op.getGateCount()) {
     MixedSizes offsets(4, builder.getIndexAttr(0)), strides(4, builder.getIndexAttr(1));
     offsets[1] = builder.getIndexAttr(first);
     MixedSizes part{state[0], builder.getIndexAttr(gates), state[2], state[2]};
     rowsOfGates = tensor::ExtractSliceOp::create(builder, recurrent, offsets, part, strides);
-    rows = builder.map(5, {0, 2, 3, 4});
   }
-  return builder.reduce(sizes, 1, 0.0, {{rowsOfGates, rows}, {with, builder.map(5, {0, 1, 4})}},
+  return builder.reduce(sizes, 1, 0.0, {{rowsOfGates, builder.map(5, {0, 2, 3, 4})}, {with, builder.map(5, {0, 1, 4})}},
                         [](ScalarBuilder &b, ValueRange v) { return b.add(v[2], b.mul(b.exact(v[0]), v[1])); });
 }
 
@@ -204,16 +203,16 @@ Value RecurrentLoops::activate(ScalarBuilder &b, RecurrentFunction function, Val
   case RecurrentActivation::Softsign:
     return b.div(x, b.add(one, b.abs(x)));
   case RecurrentActivation::Softplus:
-    // e^x alone would overflow.
+    // Of log(1 + e^x) the term e^x overflows for large x; this form has only e^-|x|.
     return b.add(b.max(x, zero), math::Log1pOp::create(b, b.exp(b.sub(zero, b.abs(x)))));
   }
   llvm_unreachable("unknown activation");
 }
 
-AffineMap RecurrentLoops::ofGate(int64_t gate) {
+AffineMap RecurrentLoops::ofBlock(int64_t block) {
   return AffineMap::get(3, 0,
-                        {builder.getAffineDimExpr(0), builder.getAffineDimExpr(1),
-                         builder.getAffineConstantExpr(op.getBlockOf(gate)), builder.getAffineDimExpr(2)},
+                        {builder.getAffineDimExpr(0), builder.getAffineDimExpr(1), builder.getAffineConstantExpr(block),
+                         builder.getAffineDimExpr(2)},
                         builder.getContext());
 }
 
@@ -248,10 +247,7 @@ Value RecurrentLoops::gru(Value h) {
       return b.mul(activate(b, 0, b.add(gateOf(b, R), v[0])), v[1]);
     });
     ofHidden = multiply(reset, op.getBlockOf(H), 1);
-    mapOfHidden = AffineMap::get(3, 0,
-                                 {builder.getAffineDimExpr(0), builder.getAffineDimExpr(1),
-                                  builder.getAffineConstantExpr(0), builder.getAffineDimExpr(2)},
-                                 builder.getContext());
+    mapOfHidden = ofBlock(0);
   }
   return update({{products, ofGate(Z)}, {products, ofGate(R)}, {ofHidden, mapOfHidden}}, h,
                 [&](ScalarBuilder &b, ValueRange v) {
@@ -313,7 +309,7 @@ SmallVector<Value> RecurrentLoops::build() {
     } else {
       computed = {op.getKind() == RecurrentKind::Gru ? gru(before[2]) : rnn(before[2])};
     }
-    // What is carried is written in the place of what was, after all have read that.
+    // The new states are written over the old ones only here, after all results of this step have read the old ones.
     AffineMap ofStep = AffineMap::get(4, 0, builder.getContext());
     Value steps = builder.fold(
         before[1], 0, {{computed[0], builder.map(4, {1, 2, 3})}, {step, ofStep}},

@@ -4,12 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// How nn.sort and nn.top_k sort. Each element has a place: an integer that says where it was and, of elements of at
-// most 32 bits, in its high half what it is, so that places are compared as integers. Wider elements are compared by
-// tables. Blocks are sorted by ranks: how many places of the block come before each. Then in each step two sorted runs
-// become one. A place of the new run finds by binary search how many of those before it come from the first of the two
-// runs
-// ("Merge path", arXiv 1406.2628), so that all places of a step are computed beside each other.
+// The sorting algorithm of nn.sort and nn.top_k. The key of an element is an integer with the same order as the elements. A
+// place is an integer of 64 bits for an element: its low half is the index along the axis, and its high half the key, if
+// that has at most 32 bits, so that places are compared as integers. Wider keys are read from a table.
+//
+// First, blocks are sorted by rank: the number of places in the block that come before each one. Then each step merges
+// pairs of sorted runs. Each position of a merged run finds by binary search how many of the places before it come from
+// the first run ("Merge path", arXiv 1406.2628), so that all positions of a step are computed independently.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_NN_OPS_SORT_SORTLOOPS_H
 #define INTARSIA_DIALECTS_NN_OPS_SORT_SORTLOOPS_H
@@ -22,16 +23,17 @@ class SortLoops {
 public:
   SortLoops(ReferenceBuilder &builder, mlir::Value input, int64_t axis, bool isDescending);
 
-  /// Returns where the first `count` elements in order are: [sizes, but `count` along the axis], i64. Where the size is
-  /// dynamic each element is compared with each other.
+  /// Returns the indices of the first `count` elements in sorted order: [sizes, but `count` along the axis], i64. If the
+  /// size of the axis is dynamic, each element is compared with each other.
   mlir::Value order(mlir::OpFoldResult count);
-  /// Returns the same by as many steps as a dynamic size needs: a loop that the host runs. The size must be below 2^31.
+  /// Returns the same by merging, where the size of the axis is dynamic: the host runs the steps as a loop. The size must
+  /// be below 2^31.
   mlir::Value orderInSteps(mlir::OpFoldResult count);
-  /// Returns the elements that an order says.
+  /// Returns the elements at the indices that order() has returned.
   mlir::Value take(mlir::Value order);
 
 private:
-  /// A place, and the key of its element if places do not hold it.
+  /// A place, and its key if that is in the table.
   struct Entry {
     mlir::Value place, key;
   };
@@ -64,7 +66,7 @@ private:
   bool isDescending;
   MixedSizes sizes;
   mlir::IntegerType key; ///< integers that have the order of the elements
-  mlir::Value keys;      ///< of wide elements, those of all places before they were sorted
+  mlir::Value keys;      ///< the table of keys, by index along the axis; null if places hold them
 };
 
 } // namespace intarsia::reference

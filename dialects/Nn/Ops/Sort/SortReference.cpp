@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Runs have a power of two of elements, and of the largest k elements none becomes longer than the next power of two of
-// k.
+// Runs of an axis of static size have a power of two of elements. Where the largest k elements are wanted, none becomes
+// longer than the next power of two of k.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Ops/Sort/SortLoops.h"
 
@@ -223,11 +223,11 @@ Value SortLoops::orderInSteps(OpFoldResult count) {
   Value end = arith::IndexCastOp::create(builder, builder.getI32Type(), size);
   end = arith::ExtSIOp::create(builder, i64, end);
   TypedAttr one = builder.getI64IntegerAttr(1);
-  // Kernels read positions: of loop counters LLVM keeps ranges, through all halvings of a search, which takes it
-  // minutes.
+  // Positions come from a tensor: LLVM would follow the range of a loop counter through all halvings of a search, which
+  // takes minutes.
   Value positions =
       builder.parallel({number}, i64, {}, [&](ScalarBuilder &b, ValueRange) { return i64Of(b, b.indexOf(0)); });
-  // How long runs are: a number for the host, a tensor for kernels.
+  // The length of the sorted runs, twice: as a number for the host's loop, and as a tensor for kernels.
   Value length = arith::ConstantOp::create(builder, one), lengths = builder.filled({}, one);
   OpBuilder::InsertionGuard guard(builder);
   auto ignore = [](OpBuilder &, Location, ValueRange) {};

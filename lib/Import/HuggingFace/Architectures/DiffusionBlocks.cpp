@@ -13,8 +13,16 @@ using namespace mlir;
 
 namespace intarsia::importer {
 
+/// The most stages of a network: images of 2^16 positions a side have no more.
+static constexpr size_t kMostStages = 16;
+
 DiffusionBlocks::DiffusionBlocks(const Config &config) {
   channels = config.integers("block_out_channels", {64}, 1, 1 << 16);
+  if (channels.size() > kMostStages) {
+    config.report("block_out_channels has " + llvm::Twine(channels.size()) + " entries, at most " +
+                  llvm::Twine(kMostStages) + " are supported: each stage halves the image");
+    channels.resize(kMostStages);
+  }
   groups = config.integer("norm_num_groups", 32);
   activation = readActivation(config, "act_fn", "silu");
   for (int64_t size : channels)
@@ -78,9 +86,10 @@ Value DiffusionBlocks::upsample(GraphBuilder &graph, Value images, Extent size) 
   Location at = graph.location("");
   Size batch = graph.sizeOf(at, images, 0), height = graph.sizeOf(at, images, 1), width = graph.sizeOf(at, images, 2);
   Value weight = graph.weight("weight", {size, size, 3, 3}), bias = graph.weight("bias", {size});
-  // Of three repeated rows two are equal: an even row sees one row of the images before it by the first weight, and one
-  // by the sum of the others; an odd row one by the sum of the first two, and one behind it. So are columns, and what
-  // is 3 x 3 products of repeated images is 2 x 2 of the images themselves, with four matrices.
+  // Repeating the rows of an image makes pairs of equal rows, so the three weights w0, w1, w2 of a column of the window
+  // meet two rows of the image. An even row of the result gets w0 from the row before, and w1 + w2 from its own; an odd
+  // one w0 + w1 from its own, and w2 from the next. Columns are alike: four 2 x 2 convolutions replace one of 3 x 3 over
+  // four times the positions.
   auto at3 = [&](int64_t row, int64_t column) {
     return graph.part(at, weight, {0, 0, row, column}, {size.size, size.size, 1, 1}, {size.size, size.size});
   };

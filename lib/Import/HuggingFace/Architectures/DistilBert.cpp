@@ -85,9 +85,7 @@ public:
                                        "vocab_projector", "vocab_projector.bias"),
                    "logits", tokens({vocabulary.size}));
       return;
-    case Head::Base:
-    case Head::ImageClassification:
-    case Head::CausalLanguageModel:
+    default:
       break;
     }
     llvm_unreachable("not a head of this architecture");

@@ -147,11 +147,8 @@ private:
   }
 
   Value pool(GraphBuilder &graph, Value images) override {
-    Location at = graph.location("conv_head");
-    Extent last = depthOf(variant->last);
-    Value weight = graph.convWeight(at, graph.weight("conv_head.weight", {features(), last, 1, 1}));
     Value pooled = graph.spatialMean(images, "global_pool");
-    pooled = graph.linear(pooled, "conv_head", weight, graph.weight("conv_head.bias", {features()}));
+    pooled = graph.pointLinear(pooled, "conv_head", features(), depthOf(variant->last));
     return graph.activation(pooled, "act2", kHardSwish);
   }
 

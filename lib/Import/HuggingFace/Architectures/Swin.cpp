@@ -92,11 +92,11 @@ public:
     state = graph.layers(state, "encoder.layers.", Extent(depths.size(), "depths"), [&](Value input) {
       Extent size = sizeOf(stage);
       bool isShifted = false;
+      if (std::min(rows, columns) < window)
+        config.report("window_size is " + llvm::Twine(window) + ", larger than the " + llvm::Twine(rows) + " x " +
+                      llvm::Twine(columns) + " positions of stage " + llvm::Twine(stage));
       Value output = graph.layers(input, "blocks.", Extent(depths[stage], "depths"), [&](Value before) {
-        // Windows as large as the image see all of it.
-        if (std::min(rows, columns) < window)
-          config.report("window_size is " + llvm::Twine(window) + ", larger than the " + llvm::Twine(rows) + " x " +
-                        llvm::Twine(columns) + " positions of stage " + llvm::Twine(stage));
+        // A window as large as the image is not shifted.
         bool hasShift = isShifted && std::min(rows, columns) > window;
         isShifted = !isShifted;
         return layer(graph, before, Partition(rows, columns, window, hasShift ? window / 2 : 0), size, heads[stage]);

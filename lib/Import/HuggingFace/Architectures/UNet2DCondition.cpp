@@ -212,13 +212,8 @@ private:
     constexpr double normEpsilon = 1e-6;
     Value rows = blocks.groupNorm(graph, input, "norm", size, normEpsilon);
     rows = graph.collapseShape(rows, "", {{0}, {1, 2}, {3}});
-    // A convolution of one position is a linear.
     auto project = [&](Value value, llvm::StringRef name) {
-      if (hasLinears)
-        return graph.linear(value, name, size, size);
-      Value weight = graph.weight((name + ".weight").str(), {size, size, 1, 1});
-      weight = graph.convWeight(graph.location(name), weight);
-      return graph.linear(value, name, weight, graph.weight((name + ".bias").str(), {size}));
+      return hasLinears ? graph.linear(value, name, size, size) : graph.pointLinear(value, name, size, size);
     };
     rows = graph.layers(project(rows, "proj_in"), "transformer_blocks.", transformerLayers,
                         [&](Value state) { return transformerBlock(graph, state, size, heads); });

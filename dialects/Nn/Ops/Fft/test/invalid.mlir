@@ -17,7 +17,7 @@ func.func @parts(%x: tensor<4x6x3xf32>) {
 // -----
 
 func.func @onesided(%x: tensor<4x6x2xf32>) {
-  // expected-error@+1 {{'nn.fft' op is a onesided one of a complex input}}
+  // expected-error@+1 {{'nn.fft' op is onesided, its input must be real}}
   %0 = nn.fft %x {axis = 1, onesided} : (tensor<4x6x2xf32>) -> tensor<4x4x2xf32>
   return
 }
@@ -25,7 +25,7 @@ func.func @onesided(%x: tensor<4x6x2xf32>) {
 // -----
 
 func.func @real(%x: tensor<4x6x1xf32>) {
-  // expected-error@+1 {{'nn.fft' op is an inverse onesided one of a real input}}
+  // expected-error@+1 {{'nn.fft' op is inverse and onesided, its input must be complex}}
   %0 = nn.fft %x {axis = 1, inverse, onesided} : (tensor<4x6x1xf32>) -> tensor<4x10x1xf32>
   return
 }
@@ -33,7 +33,7 @@ func.func @real(%x: tensor<4x6x1xf32>) {
 // -----
 
 func.func @length(%x: tensor<4x6x1xf32>) {
-  // expected-error@+1 {{'nn.fft' op has a length, which is for inverse onesided ones}}
+  // expected-error@+1 {{'nn.fft' op has a length, which only inverse onesided transforms have}}
   %0 = nn.fft %x {axis = 1, length = 6} : (tensor<4x6x1xf32>) -> tensor<4x6x2xf32>
   return
 }

@@ -16,12 +16,11 @@ def test_elements(evaluate, kind: str, dynamic: bool) -> None:
     x[1, 2], x[4, 299] = np.nan, -0.0
     x = {"some": x, "all": np.ones_like(x), "none": -np.zeros_like(x), "mask": x > 0}[kind]
     expected = np.argwhere(x)
-    count = evaluate("nn.nonzero {0} : (tensor<" + ("?x300x" if dynamic else "5x300x") + ("i1" if kind == "mask" else "f32")
-                     + ">) -> (tensor<" + ("?" if dynamic else "1500") + "x2xi64>, tensor<i64>)",
-                     [x], (), dtype=np.int64, result_of=(1, 2), dynamic=dynamic)  # fmt: skip
+    element = "i1" if kind == "mask" else "f32"
+    sizes, elements = ("?x300", "?") if dynamic else ("5x300", "1500")
+    text = f"nn.nonzero {{0}} : (tensor<{sizes}x{element}>) -> (tensor<{elements}x2xi64>, tensor<i64>)"
+    count = evaluate(text, [x], (), dtype=np.int64, result_of=(1, 2), dynamic=dynamic)
     assert count == len(expected)
-    indices = evaluate("nn.nonzero {0} : (tensor<" + ("?x300x" if dynamic else "5x300x") + ("i1" if kind == "mask" else "f32")
-                       + ">) -> (tensor<" + ("?" if dynamic else "1500") + "x2xi64>, tensor<i64>)",
-                       [x], (1500, 2), dtype=np.int64, result_of=(0, 2), dynamic=dynamic)  # fmt: skip
+    indices = evaluate(text, [x], (1500, 2), dtype=np.int64, result_of=(0, 2), dynamic=dynamic)
     np.testing.assert_array_equal(indices[: len(expected)], expected)
     assert (indices[len(expected) :] == -1).all()

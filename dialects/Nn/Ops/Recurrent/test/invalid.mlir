@@ -24,8 +24,16 @@ func.func @directions(%x: tensor<2x5x32xf32>, %r: tensor<32x8xf32>) {
 
 // -----
 
+func.func @unknown_features(%x: tensor<2x5x?xf32>, %r: tensor<32x8xf32>) {
+  // expected-error@+1 {{gates is 'tensor<2x5x?xf32>', recurrent has 32 rows: gates needs as many features}}
+  %y:3 = nn.recurrent <lstm>, <forward>, %x, %r : (tensor<2x5x?xf32>, tensor<32x8xf32>) -> (tensor<2x5x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>)
+  return
+}
+
+// -----
+
 func.func @features(%x: tensor<2x5x31xf32>, %r: tensor<32x8xf32>) {
-  // expected-error@+1 {{gates has 31 features, recurrent has 32 rows}}
+  // expected-error@+1 {{gates is 'tensor<2x5x31xf32>', recurrent has 32 rows: gates needs as many features}}
   %y:3 = nn.recurrent <lstm>, <forward>, %x, %r : (tensor<2x5x31xf32>, tensor<32x8xf32>) -> (tensor<2x5x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>)
   return
 }
@@ -49,7 +57,7 @@ func.func @wide(%x: tensor<2x5x32xbf16>, %r: tensor<32x8xf32>) {
 // -----
 
 func.func @order(%x: tensor<2x5x32xf32>, %r: tensor<32x8xf32>) {
-  // expected-error@+1 {{has the gate order [0, 1, 1, 2], which is no permutation of 4 gates}}
+  // expected-error@+1 {{has the gate order [0, 1, 1, 2], which does not name each of 0 to 3 once}}
   %y:3 = nn.recurrent <lstm>, <forward>, %x, %r  {gate_order = array<i64: 0, 1, 1, 2>} : (tensor<2x5x32xf32>, tensor<32x8xf32>) -> (tensor<2x5x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>)
   return
 }
