@@ -10,7 +10,7 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from onnx_wire import INT64, UINT16, graph, model, node, tensor, value
+from onnx_wire import BOOL, INT64, UINT16, graph, model, node, tensor, value
 
 FOLDER = Path(__file__).parent / "onnx"
 
@@ -49,6 +49,14 @@ def test_parts_by_indices(tmp_path):
     np.testing.assert_array_equal(module.main(np.array([0, -1, 3, -4])), rows[[-1, 3]])
     with pytest.raises(intarsia.Error, match="n is 2, must be at least 3"):
         module.main(np.array([0, 1]))
+
+
+def test_sizes_as_conditions(tmp_path):
+    """A size of a call is true unless it is 0, whatever its last bit is."""
+    nodes = [node("Shape", "x", "s"), node("Cast", "s", to=BOOL)]
+    (tmp_path / "m.onnx").write_bytes(model(graph(nodes, [value("x", ["n", "m"])])))
+    module = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx")
+    np.testing.assert_array_equal(module.main(np.zeros((2, 3), np.float32)), [True, True])
 
 
 def test_sizes_of_two_names(tmp_path):

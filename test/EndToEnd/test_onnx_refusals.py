@@ -4,12 +4,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx_wire import BOOL, FLOAT, INT8, INT32, INT64, STRING, UINT8, Tensor, field, graph, model, node, tensor, value
+from onnx_wire import (
+    BOOL,
+    FLOAT,
+    INT8,
+    INT32,
+    INT64,
+    STRING,
+    UINT8,
+    Tensor,
+    field,
+    fields,
+    graph,
+    model,
+    node,
+    tensor,
+    value,
+)  # fmt: skip
 
 X = value("x", [4])
 IMAGE = value("x", [1, 4, 4, 4])
@@ -63,6 +80,40 @@ def calls(depth: int) -> bytes:
     return model(whole, functions=[function(number) for number in range(depth + 1)])
 
 
+def without_elements(*dims: int) -> Tensor:
+    """Return a tensor of int64 without a name and without elements."""
+    return Tensor(fields(1, dims) + field(2, INT64))
+
+
+def left_out(*nodes: bytes) -> bytes:
+    """Return a model that calls a function of x and an input that the call leaves out; c is a condition of the call."""
+    function = (
+        field(1, "F") + fields(4, ["x", "left", "c"]) + field(5, "y") + fields(7, nodes) + field(9, field(2, 21))
+        + field(10, "f")
+    )  # fmt: skip
+    call = node("F", "x - c") + field(7, "f")
+    return model(graph([call], [X, value("c", [], BOOL)]), functions=[function])
+
+
+def with_large_default() -> bytes:
+    """Return a function with a constant that is a default, of so many bytes that it is a weight."""
+    default = field(1, "v") + field(20, 4) + field(5, floats(400))
+    constant = node("Constant", "", "w") + field(5, field(1, "value") + field(20, 4) + field(21, "v"))
+    function = (
+        field(1, "Add") + field(4, "x") + field(5, "y") + fields(7, [constant, node("Add", "x w")])
+        + field(9, field(2, 21)) + field(10, "f") + field(11, default)
+    )  # fmt: skip
+    return model(graph([node("Add", "x") + field(7, "f")], [value("x", [400])]), functions=[function])
+
+
+def with_size(op: str, inputs: str, stored: dict[str, Any], outputs: str = "y", opset: int = 21) -> bytes:
+    """Return a model of one node that reads x, what is stored, and the number n of the rows of x."""
+    rows = [node("Shape", "x", "s"), node("Gather", "s first", "n")]
+    made = {name: named(name, each) if isinstance(each, Tensor) else each for name, each in stored.items()}
+    whole = graph([*rows, node(op, inputs, outputs)], [NAMED], outputs, {"first": [0], **made})
+    return model(whole, opset)
+
+
 def with_default(reference: bool) -> bytes:
     """Return a function whose shape is filled with a default."""
     default = field(1, "v") + field(20, 4) + (field(21, "w") if reference else field(5, floats(1)))
@@ -104,6 +155,90 @@ CASES = {
     "squeezed scalar": (one("Squeeze", "w a", [], {"w": 1, "a": [0]}), "'axes' is 0"),
     "unsqueezed twice": (one("Unsqueeze", "w a", [], {"w": 1, "a": [0, 0]}), "an axis twice"),
     "fill": (one("ConstantOfShape", "s", [], {"s": [2]}, value=7), "'value' is no tensor"),
+    "turned nothing": (
+        one("Transpose", "w", [], {"w": without_elements(1 << 62, 1 << 62, 0)}, perm=[0, 1, 2]),
+        "more elements than memory can hold",
+    ),
+    "reshaped nothing": (
+        model(graph([node("Reshape", "w s", "r", allowzero=1), node("Transpose", "r", perm=[1, 2, 0])], [],
+                    stored={"w": np.zeros(0), "s": [0, 1 << 62, 1 << 62]})),
+        "more elements than memory can hold",
+    ),
+    "stored condition": (one("Not", "w", [], {"w": floats(2)}), "elements are of type float, must be bool"),
+    "stored conditions": (one("And", "w w", [], {"w": floats(2)}), "elements are of type float, must be bool"),
+    "stored numbers": (
+        one("Add", "w z", [], {"w": floats(1), "z": tensor([1], "", "i4")}), "inputs have elements of float and int32",
+    ),
+    "stored choices": (
+        one("Where", "c w z", [], {"c": tensor([True], "", "b1"), "w": floats(1), "z": [1]}),
+        "inputs have elements of float and int64",
+    ),
+    # Parameters that are sizes of the call, or no integers.
+    "axes of a size": (
+        with_size("Slice", "x b b n", {"b": [1]}), "input 'axes' depends on sizes of the call",
+    ),
+    "begin": (one("Slice", "x b e", [X], {"b": floats(1), "e": [2]}), "input 'starts' has elements that are no integers"),
+    "end": (one("Slice", "x b e", [X], {"b": [0], "e": floats(1)}), "input 'ends' has elements that are no integers"),
+    "padded with a size": (with_size("Pad", "x p n", {"p": [1] * 4}), "input 'constant_value' is not one number"),
+    "padded with two": (one("Pad", "x p v", [X], {"p": [1, 1], "v": floats(2)}), "input 'constant_value' is not one number"),
+    "mode": (one("Dropout", "x r t", [X], {"r": floats(), "t": floats()}), "'training_mode' must be false"),
+    "size of a mode": (with_size("Dropout", "x r n", {"r": floats()}), "'training_mode' must be false"),
+    # Inputs that the call of a function leaves out.
+    "shape of nothing": (left_out(node("Shape", "left")), "has no input"),
+    "branches of nothing": (
+        left_out(node("If", "c", **{f"{name}_branch": graph([node("Identity", "left", "r")], [], "r")
+                                    for name in ("then", "else")})),
+        "has no input",
+    ),
+    "result of nothing": (
+        one("If", "c", [value("c", [], BOOL)], then_branch=graph([node("Dropout", "-", "r")], [], "r"),
+            else_branch=graph([node("Dropout", "-", "r")], [], "r")),
+        "output 'y' is not imported",
+    ),
+    # States.
+    "dimensions of a past": (
+        one("CausalConvWithState", "x w - p", [value("x", [1, 2, 4]), value("p", [3])], {"w": floats(2, 1, 3)}, 27),
+        "inputs have 1 and 3 dimensions",
+    ),
+    "channels of a past": (
+        one("CausalConvWithState", "x w - p", [value("x", [1, 2, 4]), value("p", [1, 3, 2])], {"w": floats(2, 1, 3)}, 27),
+        "inputs have sizes 3 and 2 in dimension 1",
+    ),
+    "length of a past": (
+        one("CausalConvWithState", "x w - p", [value("x", [1, 2, 4]), value("p", [1, 2, 3])], {"w": floats(2, 1, 3)}, 27),
+        "the past has 3 positions, must have 2",
+    ),
+    "type of a past": (
+        one("CausalConvWithState", "x w - p", [value("x", [1, 2, 4]), value("p", [1, 2, 2], INT32)],
+            {"w": floats(2, 1, 3)}, 27),
+        "inputs have elements of float and int32",
+    ),
+    "empty window": (
+        one("CausalConvWithState", "x w", [value("x", [1, 2, 4])], {"w": floats(2, 1, 0)}, 27), "one window for each channel",
+    ),
+    "bias of windows": (
+        one("CausalConvWithState", "x w b", [value("x", [1, 2, 4])], {"w": floats(2, 1, 3), "b": floats(3)}, 27),
+        "the bias has no element for each channel",
+    ),
+    "past keys": (
+        one("Attention", "x x x - p p", [value("x", [1, 2, 3, 4]), value("p", [1, 3, 3, 4])], opset=23, outputs="y k v"),
+        "inputs have sizes 3 and 2 in dimension 1",
+    ),
+    "type of past keys": (
+        one("Attention", "x x x - p p", [value("x", [1, 2, 3, 4]), value("p", [1, 2, 3, 4], INT32)], opset=23,
+            outputs="y k v"),
+        "inputs have elements of float and int32",
+    ),
+    # Quantized tensors.
+    "type of scales": (
+        one("DequantizeLinear", "x s", [value("x", [4], INT8)], {"s": floats()}, 23, output_dtype=17), "'output_dtype'",
+    ),
+    "zero points": (
+        one("QLinearMatMul", "x s z x s z s t", [value("x", [4, 4], INT8)],
+            {"s": floats(), "z": tensor(0, "", "i1"), "t": tensor([0, 0], "", "i1")}),
+        "of rows and columns are not imported",
+    ),
+    "response": (one("LRN", "x", [IMAGE], size=1 << 40), "attribute 'size' is 1099511627776"),
     "default": (with_default(True), "refers to another attribute"),
     # Divisions by nothing.
     "block of images": (one("DepthToSpace", "x", [IMAGE], blocksize=1 << 32), "'blocksize'"),
@@ -196,6 +331,8 @@ GOOD = {
         [value("x", [0, 4])],
         {"b": [3], "e": [1], "a": [0], "s": [-1]},
     ),
+    "limits": left_out(node("Clip", "x left")),
+    "large default": with_large_default(),
     "unread result": model(graph([node("MaxPool", "x", "y -", kernel_shape=[2, 2])], [IMAGE])),
 }
 
@@ -209,3 +346,18 @@ def test_models_near_them(tools, tmp_path, name):
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_memory(tools, tmp_path):
+    """Elements of a large tensor stay in the file: they are followed one by one in small tensors only."""
+    stored = {"w": tensor(np.ones(1 << 24), "w", "u1")}
+    (tmp_path / "large.onnx").write_bytes(
+        model(graph([node("Pow", "x w")], [value("x", [1 << 24], UINT8)], stored=stored))
+    )
+    process = subprocess.Popen(
+        [tools.path("intarsia-compile"), tmp_path / "large.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir"]
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert usage.ru_maxrss < 512 << 10  # KiB; 60 bytes for each element are 960 MiB

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/Onnx/ExternalFiles.h"
 
+#include "lib/Support/FileVersions.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -58,6 +60,7 @@ Status ExternalFiles::open(std::string_view location, const MappedFile *&file) {
                  "external data '%s': has another hard link, which may be a file outside of the model's "
                  "directory; copy it",
                  name.c_str());
+  FileVersions::note(directory_ + "/" + name);
   // The descriptor is the file, whatever its name leads to by now.
   std::unique_ptr<MappedFile> mapped;
   if (Status status = MappedFile::open("/proc/self/fd/" + std::to_string(opened.number), mapped); !status.ok())

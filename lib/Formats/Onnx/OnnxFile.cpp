@@ -100,18 +100,22 @@ static const char *disguise(std::string_view text) {
 
 static void listTensors(Graph &graph, std::vector<Tensor *> &tensors);
 
+/// Lists the tensors of an attribute. `name` is that of those without a name of their own.
+static void listTensors(Attribute &attribute, std::string_view name, std::vector<Tensor *> &tensors) {
+  for (Tensor &tensor : attribute.tensors) {
+    if (tensor.name.empty())
+      tensor.name = name;
+    tensors.push_back(&tensor);
+  }
+  for (Graph &graph : attribute.graphs)
+    listTensors(graph, tensors);
+}
+
 static void listTensors(std::vector<Node> &nodes, std::vector<Tensor *> &tensors) {
+  // A constant is known by the value that it is.
   for (Node &node : nodes)
-    for (Attribute &attribute : node.attributes) {
-      for (Tensor &tensor : attribute.tensors) {
-        // A constant is known by the value that it is.
-        if (tensor.name.empty() && !node.outputs.empty())
-          tensor.name = node.outputs.front();
-        tensors.push_back(&tensor);
-      }
-      for (Graph &graph : attribute.graphs)
-        listTensors(graph, tensors);
-    }
+    for (Attribute &attribute : node.attributes)
+      listTensors(attribute, node.outputs.empty() ? std::string_view() : node.outputs.front(), tensors);
 }
 
 static void listTensors(Graph &graph, std::vector<Tensor *> &tensors) {
@@ -129,8 +133,11 @@ Status File::parse() {
     return error(ITX_CORRUPT, "%s: %s", name_.c_str(), problem.c_str());
   std::vector<Tensor *> tensors;
   listTensors(model_.graph, tensors);
-  for (Function &function : model_.functions)
+  for (Function &function : model_.functions) {
+    for (Attribute &attribute : function.defaults)
+      listTensors(attribute, attribute.name, tensors);
     listTensors(function.nodes, tensors);
+  }
   std::map<std::string, unsigned> numbers; // that names have got so far
   for (Tensor *tensor : tensors) {
     DataTypeFacts facts = factsOf(tensor->type);

@@ -17,10 +17,10 @@ using intarsia::importer::SizeOp;
 namespace intarsia::onnx {
 namespace {
 
-/// Elements of a tensor that are followed; more are computed by kernels.
-constexpr int64_t mostElements = 4096;
-
 int64_t countOf(llvm::ArrayRef<int64_t> shape) {
+  // The others may be too many to be multiplied.
+  if (llvm::is_contained(shape, 0))
+    return 0;
   int64_t count = 1;
   for (int64_t size : shape)
     if (llvm::MulOverflow(count, size, count))
@@ -74,6 +74,8 @@ private:
   Result where();
   std::optional<Element> combine(const Element &left, const Element &right);
   std::optional<Element> change(const Element &element);
+  /// True if two inputs have elements of one type; ops that are built refuse others.
+  bool areOneType(size_t one, size_t other) { return node.typeOf(one) == node.typeOf(other); }
   /// Returns an input's elements if they are few and known.
   const Elements *known(size_t input);
   std::optional<llvm::SmallVector<int64_t>> numbers(size_t input);
@@ -90,11 +92,7 @@ private:
 const Elements *Folder::known(size_t number) {
   if (!node.has(number))
     return nullptr;
-  GraphValue &value = node.input(number);
-  // What a tensor of the IR holds already is data.
-  if (!value.elements && (!value.stored || value.stored->elements() > mostElements))
-    return nullptr;
-  const Elements *elements = node.graph.elementsOf(value);
+  const Elements *elements = node.graph.elementsOf(node.input(number));
   return elements && int64_t(elements->values.size()) <= mostElements ? elements : nullptr;
 }
 
@@ -241,7 +239,7 @@ std::optional<Element> Folder::change(const Element &element) {
         largest && !element.isSize() && node.typeOf(0) != type && node.integer("saturate", 1) != 0)
       return Element::ofReal(std::clamp(element.number(), -*largest, *largest));
   if (op == "Identity" || op == "Cast" || op == "CastLike")
-    return element.isSize() && isFloat(type) ? std::nullopt : std::optional(element);
+    return element.isSize() && (isFloat(type) || isBool(type)) ? std::nullopt : std::optional(element);
   if (element.isSize())
     return (op == "Abs" || op == "Floor" || op == "Ceil") ? std::optional(element) : std::nullopt;
   if (op == "Not")
@@ -249,7 +247,10 @@ std::optional<Element> Folder::change(const Element &element) {
   if (element.isInteger()) {
     if (op == "Neg")
       return Element(int64_t(-uint64_t(element.integer)));
-    return op == "Abs" ? std::optional(Element(std::abs(element.integer))) : std::nullopt;
+    bool isNegative = element.integer < 0 && !isUnsigned(type);
+    if (op == "Abs")
+      return isNegative ? Element(int64_t(-uint64_t(element.integer))) : element;
+    return std::nullopt;
   }
   double number = element.real;
   if (op == "Neg")
@@ -266,6 +267,8 @@ std::optional<Element> Folder::change(const Element &element) {
 }
 
 Folder::Result Folder::foldElementwise() {
+  if (llvm::is_contained({"And", "Or", "Xor", "Not"}, op) && !isBool(type))
+    return std::nullopt;
   llvm::SmallVector<const Elements *> inputs;
   for (size_t number = 0; number < (op == "CastLike" ? 1 : node.inputCount()); ++number) {
     inputs.push_back(known(number));
@@ -274,7 +277,7 @@ Folder::Result Folder::foldElementwise() {
   }
   if (inputs.size() == 1)
     return broadcast(inputs, [&](auto operands) { return change(*operands[0]); });
-  if (inputs.size() != 2)
+  if (inputs.size() != 2 || (op != "Pow" && !areOneType(0, 1)))
     return std::nullopt;
   return broadcast(inputs, [&](auto operands) { return combine(*operands[0], *operands[1]); });
 }
@@ -317,10 +320,12 @@ Folder::Result Folder::range() {
     return std::nullopt;
   Elements result{{0}, {}};
   int64_t by = (*step)[0], end = (*limit)[0];
-  for (int64_t value = (*start)[0]; by > 0 ? value < end : value > end; value += by) {
+  for (int64_t value = (*start)[0]; by > 0 ? value < end : value > end;) {
     if (int64_t(result.values.size()) == mostElements)
       return std::nullopt;
     result.values.push_back(value);
+    if (llvm::AddOverflow(value, by, value))
+      break;
   }
   result.shape[0] = result.values.size();
   return result;
@@ -511,7 +516,7 @@ Folder::Result Folder::reduce() {
 
 Folder::Result Folder::where() {
   const Elements *condition = known(0), *yes = known(1), *no = known(2);
-  if (!condition || !yes || !no)
+  if (!condition || !yes || !no || !isBool(node.typeOf(0)) || !areOneType(1, 2))
     return std::nullopt;
   type = node.typeOf(1);
   return broadcast({condition, yes, no}, [](auto operands) -> std::optional<Element> {

@@ -386,8 +386,12 @@ void GraphBuilder::outputs(const Graph &graph) {
     GraphValue *value = find(name);
     if (!value)
       return builder.sink().report("output '" + name + "' is computed by no node");
-    if (value->isRefused)
+    if (value->isRefused) {
+      // A result without a value may have been left out without a reason.
+      if (!refusals.any())
+        return builder.sink().report("output '" + name + "' is not imported");
       continue;
+    }
     if (!isPassed(value->type))
       return builder.sink().report("output '" + name + "' has elements of type " + nameOf(value->type) +
                                    ", which calls do not pass");

@@ -94,7 +94,8 @@ std::optional<double> largestFloat8(DataType type) {
 std::optional<Elements> readElements(const Tensor &tensor) {
   unsigned bits = bitsOf(tensor.type);
   const llvm::fltSemantics *semantics = isFloat(tensor.type) ? semanticsOf(tensor.type) : nullptr;
-  if (bits < 8 || bits > 64 || tensor.type == DataType::Complex64 || (isFloat(tensor.type) && !semantics))
+  if (bits < 8 || bits > 64 || tensor.type == DataType::Complex64 || (isFloat(tensor.type) && !semantics) ||
+      tensor.elements() > mostElements)
     return std::nullopt;
   Elements elements{llvm::SmallVector<int64_t>(tensor.dims.begin(), tensor.dims.end()), {}};
   int64_t count = tensor.elements();

@@ -51,6 +51,9 @@ struct Element {
   Size size = 0;
 };
 
+/// Elements of a tensor that are followed; more are computed by kernels.
+constexpr int64_t mostElements = 4096;
+
 /// The elements of a tensor, row-major.
 struct Elements {
   llvm::SmallVector<int64_t> shape;
@@ -88,7 +91,8 @@ std::string nameOf(DataType type);
 /// Returns the largest number of a type of floats of 8 bits; nullopt for other types.
 std::optional<double> largestFloat8(DataType type);
 
-/// Reads the elements of a tensor of the file; nullopt for types that are no numbers of up to 64 bits.
+/// Reads the elements of a tensor of the file; nullopt if they are too many to be followed, and for types that are no
+/// numbers of up to 64 bits.
 std::optional<Elements> readElements(const Tensor &tensor);
 
 /// Returns a number without its fraction; of those that 64 bits do not hold the nearest that they hold, 0 of NaN.

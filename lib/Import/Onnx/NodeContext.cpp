@@ -43,11 +43,12 @@ bool NodeContext::areOneType(llvm::ArrayRef<size_t> inputs) {
   return !refused;
 }
 
+bool NodeContext::has(size_t number) const {
+  return number < node.inputs.size() && !node.inputs[number].empty() && graph.find(textOf(node.inputs[number]));
+}
+
 GraphValue &NodeContext::input(size_t number) {
-  if (has(number))
-    if (GraphValue *value = graph.find(textOf(node.inputs[number])))
-      return *value;
-  return missing = GraphValue();
+  return has(number) ? *graph.find(textOf(node.inputs[number])) : missing = GraphValue();
 }
 
 Value NodeContext::tensor(size_t number) {
@@ -83,6 +84,13 @@ std::optional<llvm::SmallVector<int64_t>> NodeContext::integers(size_t number, l
     result.push_back(each.integer);
   }
   return result;
+}
+
+std::optional<int64_t> NodeContext::knownNumber(GraphValue &value) {
+  const Elements *elements = graph.elementsOf(value);
+  if (!elements || elements->values.size() != 1 || !elements->values[0].isInteger())
+    return std::nullopt;
+  return elements->values[0].integer;
 }
 
 //===-- Attributes --------------------------------------------------------------------------------------------===//
@@ -154,6 +162,8 @@ void NodeContext::result(size_t output, Value tensor, DataType type) {
 }
 
 void NodeContext::result(DataType type, Elements elements) {
+  if (!isCounted(Shape(elements.shape.begin(), elements.shape.end())))
+    return;
   GraphValue value;
   value.type = type;
   value.elements = std::make_shared<Elements>(std::move(elements));

@@ -41,7 +41,8 @@ public:
   //===-- Inputs ---------------------------------------------------------------------------------------------===//
 
   size_t inputCount() const { return node.inputs.size(); }
-  bool has(size_t input) const { return input < node.inputs.size() && !node.inputs[input].empty(); }
+  /// True for an input that the node names, and that the call of its function does not leave out.
+  bool has(size_t input) const;
   GraphValue &input(size_t number);
   DataType typeOf(size_t input) { return this->input(input).type; }
   /// Returns an input as a tensor; refuses the node if it is missing or of a type that IR does not have.
@@ -52,6 +53,8 @@ public:
   const Elements *elements(size_t input, llvm::StringRef name);
   /// The same for integers; sizes of a call among them are refused.
   std::optional<llvm::SmallVector<int64_t>> integers(size_t input, llvm::StringRef name);
+  /// Returns the only element of a value, if it is an integer that import knows.
+  std::optional<int64_t> knownNumber(GraphValue &value);
 
   //===-- Attributes -----------------------------------------------------------------------------------------===//
 
@@ -85,6 +88,8 @@ public:
   mlir::Value broadcastTo(mlir::Value tensor, const Shape &shape);
   /// Finds the shape that tensors are broadcast to; refuses those of which there is none.
   std::optional<Shape> broadcastShape(llvm::ArrayRef<Shape> shapes);
+  /// Returns tensors one behind the other along an axis; refuses those whose other sizes differ.
+  std::optional<mlir::Value> joined(llvm::ArrayRef<mlir::Value> tensors, int64_t axis);
   mlir::Value transposed(mlir::Value tensor, llvm::ArrayRef<int64_t> permutation);
   /// Returns a tensor's elements in another shape, which has as many.
   mlir::Value reshaped(mlir::Value tensor, const Shape &shape);

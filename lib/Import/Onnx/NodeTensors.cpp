@@ -144,6 +144,33 @@ Value NodeContext::broadcastTo(Value tensor, const Shape &shape) {
   return result;
 }
 
+std::optional<Value> NodeContext::joined(llvm::ArrayRef<Value> tensors, int64_t axis) {
+  Shape shape = graph.shapeOf(at, tensors.front());
+  for (Value tensor : tensors.drop_front()) {
+    Shape other = graph.shapeOf(at, tensor);
+    if (other.size() != shape.size()) {
+      refuse("inputs have " + llvm::Twine(shape.size()) + " and " + llvm::Twine(other.size()) + " dimensions");
+      return std::nullopt;
+    }
+    for (auto [number, sizes] : llvm::enumerate(llvm::zip_equal(shape, other))) {
+      auto &[one, second] = sizes;
+      if (int64_t(number) == axis)
+        continue;
+      if (!one.isDynamic() && !second.isDynamic() && one.value != second.value) {
+        refuse("inputs have sizes " + llvm::Twine(one.value) + " and " + llvm::Twine(second.value) + " in dimension " +
+               llvm::Twine(number));
+        return std::nullopt;
+      }
+      if (one.isDynamic() && !second.isDynamic())
+        one = second;
+    }
+    shape[axis] = compute(importer::SizeOp::Add, shape[axis], other[axis]);
+  }
+  Value result = ir().concat(at, tensors, axis);
+  graph.setShape(result, shape);
+  return result;
+}
+
 Value NodeContext::transposed(Value tensor, llvm::ArrayRef<int64_t> permutation) {
   if (llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size())))
     return tensor;

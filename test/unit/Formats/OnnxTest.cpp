@@ -7,6 +7,7 @@
 // ONNX files, good and bad. Files of other writers are read in test/EndToEnd/test_onnx.py.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/Onnx/OnnxFile.h"
+#include "lib/Support/FileVersions.h"
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -174,6 +175,14 @@ TEST_F(OnnxExternal, MapsDataBesideTheModel) {
   ASSERT_EQ(open(entry("location", "data/w.bin") + entry("offset", "4") + entry("length", "24")), "");
   EXPECT_EQ(std::memcmp(file->archived().at("w").data, floats().data(), 24), 0);
   EXPECT_EQ(file->mappings().size(), 2u);
+}
+
+TEST_F(OnnxExternal, NotesTheVersionOfData) {
+  FileVersions versions;
+  ASSERT_EQ(open(entry("location", "data/w.bin") + entry("offset", "4")), "");
+  EXPECT_EQ(FileVersions::check().message(), "");
+  write(folder / "model" / "data" / "w.bin", "pad!" + floats() + "more");
+  EXPECT_THAT(FileVersions::check().message(), HasSubstr("w.bin"));
 }
 
 TEST_F(OnnxExternal, RefusesOtherFiles) {

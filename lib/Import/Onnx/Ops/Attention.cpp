@@ -141,16 +141,13 @@ void attention(NodeContext &node) {
     if (!node.has(input))
       return current;
     Value past = node.tensor(input);
-    Shape before = node.graph.shapeOf(node.at, past), shape = node.graph.shapeOf(node.at, current);
-    visible.past = before.size() == 4 ? before[2] : Size(0);
-    if (before.size() != 4) {
-      node.refuse("the past has " + llvm::Twine(before.size()) + " dimensions");
+    if (!node.areOneType({0, input}))
       return current;
-    }
-    shape[2] = node.compute(importer::SizeOp::Add, before[2], shape[2]);
-    Value whole = node.ir().concat(node.at, {past, current}, 2);
-    node.graph.setShape(whole, shape);
-    return whole;
+    std::optional<Value> whole = node.joined({past, current}, 2);
+    if (!whole)
+      return current;
+    visible.past = node.graph.shapeOf(node.at, past)[2];
+    return *whole;
   };
   key = withPast(4, key);
   value = withPast(5, value);
@@ -319,21 +316,27 @@ void causalConv(NodeContext &node) {
   llvm::StringRef activation = node.text("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish")
     node.refuse("attribute 'activation' is '" + activation + "', must be none, silu or swish");
-  if (node.isRefused() || !isComputed(node))
+  if (node.isRefused() || !isComputed(node) || !node.areOneType({0, 1, 2, 3}))
     return;
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, input), ofWeight = node.graph.shapeOf(node.at, weight);
   if (shape.size() != 3 || ofWeight.size() != 3 || shape[1].isDynamic() || ofWeight[2].isDynamic() ||
-      ofWeight[0].value != shape[1].value || ofWeight[1].value != 1)
+      ofWeight[0].value != shape[1].value || ofWeight[1].value != 1 || ofWeight[2].value < 1)
     return node.refuse("the weight does not have one window for each channel of the input");
   int64_t channels = shape[1].value, window = ofWeight[2].value;
-  Shape before{shape[0], channels, window - 1},
-      all{shape[0], channels, node.compute(importer::SizeOp::Add, shape[2], window - 1)};
+  if (bias && (tensorType(bias).getRank() != 1 || tensorType(bias).getDimSize(0) != channels))
+    return node.refuse("the bias has no element for each channel of the input");
   Value whole = input;
   if (window > 1) {
-    Value past = node.has(3) ? node.tensor(3) : node.filled(before, node.numberAttribute(type, 0));
-    whole = node.ir().concat(node.at, {past, input}, 2);
-    node.graph.setShape(whole, all);
+    Value past =
+        node.has(3) ? node.tensor(3) : node.filled({shape[0], channels, window - 1}, node.numberAttribute(type, 0));
+    std::optional<Value> both = node.joined({past, input}, 2);
+    if (!both)
+      return;
+    if (Size length = node.graph.shapeOf(node.at, past)[2]; length.isDynamic() || length.value != window - 1)
+      return node.refuse("the past has " + (length.isDynamic() ? "a number of" : std::to_string(length.value)) +
+                         " positions, must have " + llvm::Twine(window - 1));
+    whole = *both;
   }
   importer::Windows windows;
   windows.window = {window};

@@ -64,9 +64,8 @@ void branch(NodeContext &node) {
     return;
   if (!node.isOf(0, isBool, "bool"))
     return;
-  const Elements *known = node.has(0) ? node.graph.elementsOf(node.input(0)) : nullptr;
-  if (known && known->values.size() == 1 && known->values[0].isInteger()) {
-    llvm::SmallVector<GraphValue> values = node.graph.buildNested(known->values[0].integer ? *yes : *no, {});
+  if (std::optional<int64_t> known = node.knownNumber(node.input(0))) {
+    llvm::SmallVector<GraphValue> values = node.graph.buildNested(*known ? *yes : *no, {});
     for (auto [number, value] : llvm::enumerate(values))
       node.result(number, value);
     return;
@@ -108,14 +107,6 @@ void branch(NodeContext &node) {
   finish(result.getElseRegion().front(), second->tensors);
   for (auto [number, value] : llvm::enumerate(result.getResults()))
     node.result(number, value, first->types[number]);
-}
-
-/// Returns the only element of a value that import knows.
-std::optional<int64_t> knownNumber(NodeContext &node, GraphValue &value) {
-  const Elements *elements = node.graph.elementsOf(value);
-  if (!elements || elements->values.size() != 1 || !elements->values[0].isInteger())
-    return std::nullopt;
-  return elements->values[0].integer;
 }
 
 /// Joins the results of all iterations along a new first dimension, or an axis.
@@ -162,8 +153,8 @@ void loop(NodeContext &node) {
   size_t carriedCount = node.inputCount() > 2 ? node.inputCount() - 2 : 0;
   if (body->inputs.size() != carriedCount + 2 || body->outputs.size() < carriedCount + 1)
     return node.refuse("attribute 'body' does not have an input for each value that the loop carries");
-  std::optional<int64_t> most = node.has(0) ? knownNumber(node, node.input(0)) : std::nullopt;
-  std::optional<int64_t> goesOn = node.has(1) ? knownNumber(node, node.input(1)) : std::optional<int64_t>(1);
+  std::optional<int64_t> most = node.has(0) ? node.knownNumber(node.input(0)) : std::nullopt;
+  std::optional<int64_t> goesOn = node.has(1) ? node.knownNumber(node.input(1)) : std::optional<int64_t>(1);
   if ((node.has(0) && !most) || !goesOn)
     return node.refuse("the number of iterations is computed by the call, and must be known to the compiler");
   llvm::SmallVector<GraphValue> carried;
@@ -188,7 +179,7 @@ void loop(NodeContext &node) {
     llvm::SmallVector<GraphValue> results = node.graph.buildNested(*body, inputs);
     if (node.ir().sink().any() || llvm::any_of(results, [](const GraphValue &value) { return value.isRefused; }))
       return node.leaveOut();
-    goesOn = knownNumber(node, results[0]);
+    goesOn = node.knownNumber(results[0]);
     if (!goesOn)
       return node.refuse("whether the loop goes on is computed by the call, and must be known to the compiler");
     carried.assign(results.begin() + 1, results.begin() + 1 + carriedCount);

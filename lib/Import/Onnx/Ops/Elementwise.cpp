@@ -372,8 +372,7 @@ void clip(NodeContext &node) {
 
 /// Dropout of inference: the input, and a mask that is true.
 void dropout(NodeContext &node) {
-  const Elements *training = node.has(2) ? node.graph.elementsOf(node.input(2)) : nullptr;
-  if (node.has(2) && (!training || training->values.size() != 1 || training->values[0].integer != 0))
+  if (node.has(2) && node.knownNumber(node.input(2)) != 0)
     return node.refuse("input 'training_mode' must be false");
   node.result(0, node.input(0));
   if (!node.isWanted(1))

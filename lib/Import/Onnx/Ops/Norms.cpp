@@ -177,34 +177,15 @@ void localResponseNorm(NodeContext &node) {
   Value images = node.tensor(0);
   double alpha = node.number("alpha", 0.0001f), beta = node.number("beta", 0.75), bias = node.number("bias", 1);
   int64_t size = node.integer("size", 0);
-  DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, images);
-  if (size < 1 || shape.size() < 3 || shape[1].isDynamic())
+  if (size < 1 || size > std::numeric_limits<int32_t>::max() || shape.size() < 3 || shape[1].isDynamic())
     node.refuse("attribute 'size' is " + llvm::Twine(size) + ", of images of " + llvm::Twine(shape.size()) +
                 " dimensions");
   if (node.isRefused() || !isNormalised(node))
     return;
-  // The sums are those of a pool of windows over the channels, of one position and one channel.
-  DataType wide = DataType::Float;
-  Value square = unary(node, node.cast(images, type, wide), wide,
-                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
-  Size positions = node.product(llvm::ArrayRef(shape).drop_front(2));
-  int64_t low = (size - 1) / 2, high = size - 1 - low;
-  OpBuilder &ops = node.ops();
-  Value rows = node.reshaped(square, {shape[0], shape[1], positions});
-  auto count = [&](int64_t number) { return ops.getDenseI64ArrayAttr({number}); };
-  Value mean =
-      nn::PoolOp::create(ops, node.at, rows, nn::PoolKindAttr::get(node.graph.context(), nn::PoolKind::Average),
-                         count(size), count(1), count(1), count(low), count(high), count(0), ops.getUnitAttr(),
-                         ops.getI64IntegerAttr(2), UnitAttr())
-          .getResult();
-  node.graph.setShape(mean, {shape[0], shape[1], positions});
-  Value sums = node.reshaped(mean, shape);
-  node.result(combine(node, {images, node.cast(sums, wide, type)}, type, [&](Scalars &s, Value x, Value m) -> Value {
-    Value scaled = arith::MulFOp::create(s.builder, s.at, m, s.number(alpha));
-    Value sum = arith::AddFOp::create(s.builder, s.at, scaled, s.number(bias));
-    return arith::DivFOp::create(s.builder, s.at, x, s.inSingle<math::PowFOp>(sum, s.number(beta)));
-  }));
+  Value result = node.ir().responseNorm(node.at, images, /*axis=*/1, size, alpha, beta, bias);
+  node.graph.setShape(result, shape);
+  node.result(result);
 }
 
 /// x / norm along an axis; of a norm of 0, 0.

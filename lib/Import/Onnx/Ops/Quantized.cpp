@@ -62,7 +62,9 @@ std::optional<Value> spread(NodeContext &node, Value numbers, const Shape &shape
 }
 
 /// True for what scales are, and what quantized elements become.
-bool isScale(DataType type) { return isFloat(type) && type != DataType::Double; }
+bool isScale(DataType type) {
+  return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
+}
 
 /// Returns the numbers that quantized elements mean, in `to`.
 Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, DataType ofScale, Value zero,
@@ -120,10 +122,10 @@ void dequantizeLinear(NodeContext &node) {
   int64_t axis = node.integer("axis", 1);
   if (!isQuantized(type) && type != DataType::Int32)
     node.refuse("elements are of type " + nameOf(type));
-  node.isOf(1, isScale, "floats of up to 32 bits");
+  node.isOf(1, isScale, "floats of 16 or 32 bits");
   node.areOneType({0, 2});
-  if (node.isRefused() || !isScale(to) || !node.irType(to))
-    return node.refuse("'output_dtype' is not computed");
+  if (node.isRefused() || !isScale(to))
+    return node.refuse("'output_dtype' is " + nameOf(to) + ", must be a float of 16 or 32 bits");
   int64_t block = node.integer("block_size", 0);
   std::optional<Value> wideScale = spread(node, scale, shape, axis, block);
   std::optional<Value> wideZero = zero ? spread(node, zero, shape, axis, block) : Value();
@@ -140,8 +142,8 @@ void quantizeLinear(NodeContext &node) {
   int64_t axis = node.integer("axis", 1);
   if (!isQuantized(to))
     node.refuse("results are of type " + nameOf(to));
-  node.isOf(0, isScale, "floats of up to 32 bits");
-  node.isOf(1, isScale, "floats of up to 32 bits");
+  node.isOf(0, isScale, "floats of 16 or 32 bits");
+  node.isOf(1, isScale, "floats of 16 or 32 bits");
   if (node.isRefused())
     return;
   int64_t block = node.integer("block_size", 0);
@@ -218,16 +220,16 @@ void qLinearMatMul(NodeContext &node) {
   if (node.isRefused() || !isQuantized(type) || !isQuantized(other) || !isQuantized(to))
     return node.refuse("elements are of types " + nameOf(type) + " and " + nameOf(other));
   if (!node.areOneType({0, 2}) || !node.areOneType({3, 5}) || !node.areOneType({1, 4, 6}) ||
-      !node.isOf(1, isScale, "floats of up to 32 bits"))
+      !node.isOf(1, isScale, "floats of 16 or 32 bits"))
     return;
   std::optional<Value> sum = matrixProduct(node, moved(node, in[0], type, in[2], true),
                                            moved(node, in[3], other, in[5], false), DataType::Int32);
   if (!sum)
     return;
   auto number = [&](Value scale) { return node.reshaped(node.cast(scale, ofScale, DataType::Float), {}); };
-  for (size_t scale : {1, 4, 6})
-    if (!tensorType(in[scale]).hasStaticShape() || tensorType(in[scale]).getNumElements() != 1)
-      return node.refuse("scales of rows and columns are not imported");
+  for (size_t each : {1, 4, 6, 7})
+    if (!tensorType(in[each]).hasStaticShape() || tensorType(in[each]).getNumElements() != 1)
+      return node.refuse("scales of rows and columns are not imported, nor zero points of those of the result");
   Value product =
       combine(node, {number(in[1]), number(in[4])}, DataType::Float,
               [](Scalars &s, Value x, Value y) -> Value { return arith::MulFOp::create(s.builder, s.at, x, y); });

@@ -249,30 +249,11 @@ void concat(NodeContext &node) {
     return node.refuse("has no inputs");
   if (!node.areOneType(llvm::to_vector(llvm::seq<size_t>(0, node.inputCount()))))
     return;
-  Shape shape = node.graph.shapeOf(node.at, values.front());
-  int64_t axis = node.axis(node.integer("axis", node.version < 4 ? 1 : 0), shape.size());
+  int64_t axis = node.axis(node.integer("axis", node.version < 4 ? 1 : 0), tensorType(values.front()).getRank());
   if (node.isRefused())
     return;
-  for (Value value : llvm::ArrayRef(values).drop_front()) {
-    Shape other = node.graph.shapeOf(node.at, value);
-    if (other.size() != shape.size())
-      return node.refuse("inputs have " + llvm::Twine(shape.size()) + " and " + llvm::Twine(other.size()) +
-                         " dimensions");
-    for (auto [number, sizes] : llvm::enumerate(llvm::zip_equal(shape, other))) {
-      auto &[one, second] = sizes;
-      if (int64_t(number) == axis)
-        continue;
-      if (!one.isDynamic() && !second.isDynamic() && one.value != second.value)
-        return node.refuse("inputs have sizes " + llvm::Twine(one.value) + " and " + llvm::Twine(second.value) +
-                           " in dimension " + llvm::Twine(number));
-      if (one.isDynamic() && !second.isDynamic())
-        one = second;
-    }
-    shape[axis] = node.compute(SizeOp::Add, shape[axis], other[axis]);
-  }
-  Value result = node.ir().concat(node.at, values, axis);
-  node.graph.setShape(result, shape);
-  node.result(result);
+  if (std::optional<Value> result = node.joined(values, axis))
+    node.result(*result);
 }
 
 void split(NodeContext &node) {
@@ -359,16 +340,20 @@ void slice(NodeContext &node) {
   bool hasInputs = node.version >= 10;
   auto elementsOf = [&](size_t input, llvm::StringRef name) -> std::optional<std::vector<Element>> {
     if (hasInputs) {
-      if (!node.has(input))
-        return std::nullopt;
       const Elements *elements = node.elements(input, name);
+      if (elements && llvm::any_of(elements->values, [](const Element &each) { return each.isReal(); }))
+        node.refuse("input '" + name + "' has elements that are no integers");
       return elements ? std::optional(elements->values) : std::nullopt;
     }
     auto integers = node.integers(name);
     return integers ? std::optional(std::vector<Element>(integers->begin(), integers->end())) : std::nullopt;
   };
-  auto starts = elementsOf(1, "starts"), ends = elementsOf(2, "ends"), axes = elementsOf(3, "axes");
-  std::optional<llvm::SmallVector<int64_t>> steps;
+  auto starts = elementsOf(1, "starts"), ends = elementsOf(2, "ends");
+  std::optional<llvm::SmallVector<int64_t>> axes, steps;
+  if (!hasInputs)
+    axes = node.integers("axes");
+  else if (node.has(3))
+    axes = node.integers(3, "axes");
   if (hasInputs && node.has(4))
     steps = node.integers(4, "steps");
   if (node.isRefused())
@@ -378,7 +363,7 @@ void slice(NodeContext &node) {
     return node.refuse("'starts', 'ends', 'axes' and 'steps' have different numbers of elements");
   int64_t rank = tensorType(data).getRank();
   for (size_t number = 0; number < starts->size(); ++number) {
-    int64_t axis = node.axis(axes ? (*axes)[number].integer : int64_t(number), rank, "axes");
+    int64_t axis = node.axis(axes ? (*axes)[number] : int64_t(number), rank, "axes");
     int64_t step = steps ? (*steps)[number] : 1;
     if (step == 0 || step < std::numeric_limits<int32_t>::min())
       return node.refuse("'steps' has a step of " + llvm::Twine(step));
@@ -414,8 +399,9 @@ void pad(NodeContext &node) {
   double value = node.version >= 11 ? 0 : node.number("value", 0);
   if (node.version >= 11 && node.has(2)) {
     const Elements *known = node.elements(2, "constant_value");
-    if (known && known->values.size() == 1)
-      value = known->values.front().number();
+    if (known && (known->values.size() != 1 || known->values[0].isSize()))
+      return node.refuse("input 'constant_value' is not one number that is known to the compiler");
+    value = known ? known->values[0].number() : 0;
   }
   llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   if (node.version >= 18 && node.has(3))
