@@ -23,7 +23,7 @@ struct ArchiveTensor {
   std::string name;
   std::string dtype; // as safetensors names them: "F32", "BF16", "I64", …
   std::vector<int64_t> shape;
-  uint64_t begin = 0; // bytes from the start of the file
+  uint64_t begin = 0; // bytes from the start of the file; for ONNX, the address in memory
   uint64_t end = 0;
   const void *data = nullptr; // end - begin bytes; aligned as the file aligns it
 

@@ -93,8 +93,8 @@ def shapes() -> onnx.ModelProto:
         helper.make_node("Concat", ["b", "l", "heads", "minus"], ["split"], axis=0),
         helper.make_node("Reshape", ["x", "split"], ["s"]),
         helper.make_node("Transpose", ["s"], ["t"], perm=[0, 2, 1, 3]),
-        helper.make_node("MatMul", ["t", "k"], ["scores"]),
         helper.make_node("Transpose", ["t"], ["k"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["t", "k"], ["scores"]),
         helper.make_node("Softmax", ["scores"], ["p"]),
         helper.make_node("MatMul", ["p", "t"], ["m"]),
         helper.make_node("Transpose", ["m"], ["u"], perm=[0, 2, 1, 3]),
@@ -103,7 +103,6 @@ def shapes() -> onnx.ModelProto:
         helper.make_node("Slice", ["v", "first", "l", "one_axis"], ["w"]),
         helper.make_node("Add", ["w", "x"], ["y"]),
     ]
-    nodes[8], nodes[9] = nodes[9], nodes[8]
     return model(nodes, [value("x", ["batch", "length", 16])], ["y"], weights | {"one_axis": np.array([1])})
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-FLOAT, UINT8, INT8, UINT16, INT32, INT64, STRING, BOOL, COMPLEX64 = 1, 2, 3, 4, 6, 7, 8, 9, 14
+FLOAT, UINT8, INT8, UINT16, INT32, INT64, STRING, BOOL = 1, 2, 3, 4, 6, 7, 8, 9
+UINT32, UINT64, COMPLEX64 = 12, 13, 14
 TYPES = {"f4": FLOAT, "u1": UINT8, "i1": INT8, "i4": INT32, "i8": INT64, "b1": BOOL, "c8": COMPLEX64}
 
 

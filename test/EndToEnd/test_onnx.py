@@ -10,7 +10,7 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from onnx_wire import BOOL, INT64, UINT16, graph, model, node, tensor, value
+from onnx_wire import BOOL, INT64, UINT16, UINT32, UINT64, graph, model, node, tensor, value
 
 FOLDER = Path(__file__).parent / "onnx"
 
@@ -71,6 +71,17 @@ def test_sizes_of_two_names(tmp_path):
             module.main(ones, ones[:other])
 
 
+def test_windows_of_all_channels(tmp_path):
+    """A window that is larger than there are channels has all of them, and is divided by its own size."""
+    size, alpha = (1 << 31) - 1, 1e9
+    normed = node("LRN", "x", size=size, alpha=alpha, beta=0.5, bias=2.0)
+    (tmp_path / "m.onnx").write_bytes(model(graph([normed], [value("x", [1, 4, 2, 3])])))
+    module = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx")
+    x = np.random.default_rng(0).standard_normal((1, 4, 2, 3)).astype(np.float32)
+    expected = x / np.sqrt(2 + alpha / size * (x.astype(np.float64) ** 2).sum(1, keepdims=True))
+    np.testing.assert_allclose(module.main(x), expected, rtol=0, atol=1e-5)
+
+
 def test_files_of_integers(tools, tmp_path):
     """A file of '<u2' is of integers for an input of u16, although it is of bf16 for others."""
     (tmp_path / "m.onnx").write_bytes(model(graph([node("Max", "x x")], [value("x", [3], UINT16)])))
@@ -80,6 +91,19 @@ def test_files_of_integers(tools, tmp_path):
     written = tmp_path / "y.npy"
     tools.run("intarsia-run", tmp_path / "m.itx", f"--input=x=@{tmp_path / 'x.npy'}", f"--output=@{written}")
     np.testing.assert_array_equal(np.load(written), numbers)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(UINT32, np.uint32), (UINT64, np.uint64)])
+def test_integers_without_a_sign(tmp_path, kind, dtype):
+    """Numbers whose first bit is set are the larger ones."""
+    inputs = [value("x", [3], kind), value("z", [3], kind)]
+    (tmp_path / "m.onnx").write_bytes(model(graph([node("Max", "x z")], inputs)))
+    module = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx")
+    most = np.iinfo(dtype).max
+    x, z = np.array([1, most, 7], dtype), np.array([most // 2 + 1, 5, 6], dtype)
+    result = module.main(x, z)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, np.maximum(x, z))
 
 
 def test_damaged_files(tools, tmp_path):

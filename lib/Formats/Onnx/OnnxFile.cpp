@@ -14,6 +14,14 @@
 
 namespace intarsia::onnx {
 
+std::string printable(std::string_view text) {
+  constexpr size_t longest = 100;
+  std::string result;
+  for (char c : text.substr(0, longest))
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return text.size() > longest ? result + "…" : result;
+}
+
 DataTypeFacts factsOf(DataType type) {
   // https://onnx.ai/onnx/repo-docs/IR.html, tensor element types; raw data of 2 and 4 bits is packed.
   static const DataTypeFacts table[] = {

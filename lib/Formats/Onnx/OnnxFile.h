@@ -16,10 +16,6 @@
 #include <memory>
 #include <string>
 
-namespace intarsia {
-class MappedFile;
-}
-
 namespace intarsia::onnx {
 
 /// A model that was read: the messages are well formed, nested and numerous within limits, and each tensor has as many

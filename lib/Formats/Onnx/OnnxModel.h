@@ -18,6 +18,9 @@
 
 namespace intarsia::onnx {
 
+/// Returns a text of the file as it may stand in a message: without control characters, and not too long.
+std::string printable(std::string_view text);
+
 /// Types of elements, by their numbers in files.
 enum class DataType : int32_t {
   Undefined = 0,
@@ -58,7 +61,7 @@ struct DataTypeFacts {
   std::string_view safetensors; ///< "F32"; empty for types that safetensors files do not have
   unsigned field = 5;           ///< of a TensorProto, that has elements which are no raw data
 };
-/// Returns the facts of a type; of a number that is none, "type 77" cannot be named: its name is empty.
+/// Returns the facts of a type; their name is empty for a number that is no type.
 DataTypeFacts factsOf(DataType type);
 
 /// A tensor that the file holds. Its bytes are row-major, little-endian; elements of fewer than 8 bits lie one after
@@ -91,9 +94,8 @@ struct ValueType {
     std::optional<int64_t> value;
     std::string_view name;
   };
-  enum class Kind { None, Tensor, SparseTensor, Sequence, Optional, Map, Opaque };
 
-  Kind kind = Kind::None;
+  bool isTensor = false; ///< others are sequences, maps, optional values, or sparse
   DataType element = DataType::Undefined;
   bool hasShape = false;
   std::vector<Dimension> dims;
@@ -151,7 +153,6 @@ struct Node {
 };
 
 struct Graph {
-  std::string_view name;
   std::vector<Node> nodes;
   std::vector<Tensor> initializers;
   std::vector<ValueInfo> inputs, outputs;
@@ -174,7 +175,6 @@ struct Function {
 
 struct Model {
   int64_t irVersion = 0;
-  std::string_view producer;
   std::vector<OperatorSet> operatorSets;
   Graph graph;
   std::vector<Function> functions;

@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Numbers of fields: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. Wire format:
-// https://protobuf.dev/programming-guides/encoding. Unknown fields are skipped, as protobuf says.
+// Numbers of fields: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. Unknown fields are skipped, as protobuf
+// says.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/Onnx/OnnxReader.h"
 
@@ -19,7 +19,7 @@ namespace intarsia::onnx {
 namespace {
 
 /// What a model may have at most. A file of some bytes must not take many times the memory of them.
-constexpr unsigned deepest = 64;              // graphs in graphs, and types in types
+constexpr unsigned deepest = 64;              // graphs in graphs
 constexpr uint64_t mostMessages = 1ull << 20; // nodes, attributes, tensors, values, functions
 constexpr size_t mostDimensions = 64;
 
@@ -31,7 +31,7 @@ public:
   void readModel(Message message, Model &model);
 
 private:
-  /// Adds a place to what is wrong inside of it: "graph 'g': node 'n' (Conv): …".
+  /// Adds a place to what is wrong inside of it: "graph: node 'n' (Conv): …".
   template <typename Read> void within(const std::string &place, Read read) {
     if (++messages > mostMessages)
       throw Malformed{place + ": the model has more than " + std::to_string(mostMessages) + " nodes and values"};
@@ -49,7 +49,7 @@ private:
   void readAttribute(Message message, Attribute &attribute, unsigned depth);
   void readTensor(Message message, Tensor &tensor);
   void readValue(Message message, ValueInfo &value);
-  void readType(Message message, ValueType &type, unsigned depth);
+  void readType(Message message, ValueType &type);
   void readTensorType(Message message, ValueType &type);
   void readFunction(Message message, Function &function);
   OperatorSet readOperatorSet(Message message);
@@ -85,9 +85,6 @@ void ModelReader::readModel(Message message, Model &model) {
       case 1:
         model.irVersion = message.integer();
         break;
-      case 2:
-        model.producer = message.text();
-        break;
       case 7:
         if (hasGraph)
           throw Malformed{"has two graphs"};
@@ -117,9 +114,6 @@ void ModelReader::readGraph(Message message, Graph &graph, unsigned depth) {
       case 1:
         readNode(message.message(), graph.nodes.emplace_back(), depth);
         break;
-      case 2:
-        graph.name = message.text();
-        break;
       case 5:
         readTensor(message.message(), graph.initializers.emplace_back());
         break;
@@ -140,7 +134,7 @@ void ModelReader::readGraph(Message message, Graph &graph, unsigned depth) {
 }
 
 void ModelReader::readNode(Message message, Node &node, unsigned depth) {
-  // What a message is called may stand behind what is wrong in it.
+  // The name may come after a field that is wrong, so it is read first.
   Message names = message;
   std::string place = "node";
   within(place, [&] {
@@ -494,38 +488,15 @@ void ModelReader::readTensorType(Message message, ValueType &type) {
   }
 }
 
-void ModelReader::readType(Message message, ValueType &type, unsigned depth) {
-  if (depth > deepest)
-    throw Malformed{"types are nested deeper than " + std::to_string(deepest)};
-  while (message.next())
-    switch (message.field()) {
-    case 1:
-      type.kind = ValueType::Kind::Tensor;
-      readTensorType(message.message(), type);
-      break;
-    case 4:
-      type.kind = ValueType::Kind::Sequence;
+void ModelReader::readType(Message message, ValueType &type) {
+  while (message.next()) {
+    if (message.field() != 1) { // sequences, maps, optional values and others
       message.skip();
-      break;
-    case 5:
-      type.kind = ValueType::Kind::Map;
-      message.skip();
-      break;
-    case 7:
-      type.kind = ValueType::Kind::Opaque;
-      message.skip();
-      break;
-    case 8:
-      type.kind = ValueType::Kind::SparseTensor;
-      message.skip();
-      break;
-    case 9:
-      type.kind = ValueType::Kind::Optional;
-      message.skip();
-      break;
-    default:
-      message.skip();
+      continue;
     }
+    type.isTensor = true;
+    readTensorType(message.message(), type);
+  }
 }
 
 void ModelReader::readValue(Message message, ValueInfo &value) {
@@ -536,7 +507,7 @@ void ModelReader::readValue(Message message, ValueInfo &value) {
         value.name = message.text();
         break;
       case 2:
-        readType(message.message(), value.type, 0);
+        readType(message.message(), value.type);
         break;
       default:
         message.skip();

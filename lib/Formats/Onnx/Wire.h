@@ -8,6 +8,8 @@
 #ifndef INTARSIA_LIB_FORMATS_ONNX_WIRE_H
 #define INTARSIA_LIB_FORMATS_ONNX_WIRE_H
 
+#include "lib/Formats/Onnx/OnnxModel.h"
+
 #include <cstdint>
 #include <protozero/pbf_reader.hpp>
 #include <string>
@@ -16,18 +18,12 @@
 
 namespace intarsia::onnx {
 
-/// What is wrong with a file. It does not leave this file.
+/// What is wrong with a file. It does not leave the reader.
 struct Malformed {
   std::string what;
 };
 
-inline std::string quoted(std::string_view text) {
-  constexpr size_t longest = 100;
-  std::string result = "'";
-  for (char c : text.substr(0, longest))
-    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return result + (text.size() > longest ? "…'" : "'");
-}
+inline std::string quoted(std::string_view text) { return "'" + printable(text) + "'"; }
 
 /// One message of the file: a field after the other. Values are asked for by the type that they must have.
 class Message {

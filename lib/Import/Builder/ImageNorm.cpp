@@ -86,7 +86,8 @@ Value ModuleBuilder::imageNorm(Location at, Value input, const Shape &shape, Val
 
 Value ModuleBuilder::responseNorm(Location at, Value input, unsigned axis, int64_t size, double alpha, double beta,
                                   double bias) {
-  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  auto type = cast<RankedTensorType>(input.getType());
+  Type element = type.getElementType();
   if (size < 1) {
     errors.report("a local response norm of " + llvm::Twine(size) + " elements is not possible");
     return input;
@@ -95,9 +96,11 @@ Value ModuleBuilder::responseNorm(Location at, Value input, unsigned axis, int64
   loops.sumType = builder.getF32Type();
   reference::MixedSizes sizes = loops.sizesOf(input);
   unsigned rank = sizes.size();
-  Value bounds = loops.filled({builder.getIndexAttr(size)}, builder.getF32FloatAttr(0));
+  // A neighbour is at most as far away as there are channels, however large the window is.
+  int64_t farthest = type.isDynamicDim(axis) ? size : std::max<int64_t>(0, type.getDimSize(axis) - 1);
+  int64_t before = std::min((size - 1) / 2, farthest), after = std::min(size / 2, farthest);
+  Value bounds = loops.filled({builder.getIndexAttr(before + 1 + after)}, builder.getF32FloatAttr(0));
   Value length = getValueOrCreateConstantIndexOp(builder, at, sizes[axis]);
-  int64_t before = (size - 1) / 2;
   Value sums = loops.reduce(sizes, 1, 0, {{bounds, loops.map(rank + 1, {rank})}}, [&](ScalarBuilder &b, ValueRange v) {
     Integer place = b.indexOf(axis) + b.indexOf(rank), end = Integer(b, length) + before;
     Integer isThere = (Integer(b, b.index(before)) <= place) & (place < end);

@@ -148,26 +148,7 @@ void GraphBuilder::define(llvm::StringRef name, GraphValue value) {
 //===-- Graphs ------------------------------------------------------------------------------------------------===//
 
 /// True for types that calls pass: those of itx_dtype.
-static bool isPassed(DataType type) {
-  switch (type) {
-  case DataType::Float:
-  case DataType::Double:
-  case DataType::Float16:
-  case DataType::Bfloat16:
-  case DataType::Int8:
-  case DataType::Int16:
-  case DataType::Int32:
-  case DataType::Int64:
-  case DataType::Bool:
-  case DataType::Uint8:
-  case DataType::Uint16:
-  case DataType::Uint32:
-  case DataType::Uint64:
-    return true;
-  default:
-    return false;
-  }
-}
+static bool isPassed(DataType type, MLIRContext *context) { return elementType(type, context) && !largestFloat8(type); }
 
 /// True for integers that IR keeps as bits.
 static bool hasNoSign(DataType type) { return isUnsigned(type) && type != DataType::Bool; }
@@ -186,9 +167,9 @@ void GraphBuilder::declareInputs(const Graph &graph) {
     auto report = [&](const llvm::Twine &what) { builder.sink().report("input '" + name + "' " + what); };
     if (name.empty())
       return builder.sink().report("an input has no name");
-    if (info.type.kind != ValueType::Kind::Tensor)
+    if (!info.type.isTensor)
       return report("is no tensor; sequences, optional values and maps are not passed");
-    if (!isPassed(info.type.element))
+    if (!isPassed(info.type.element, context()))
       return report("has elements of type " + nameOf(info.type.element) + ", which calls do not pass");
     if (!info.type.hasShape)
       return report("has no shape; its number of dimensions must be known");
@@ -392,7 +373,7 @@ void GraphBuilder::outputs(const Graph &graph) {
         return builder.sink().report("output '" + name + "' is not imported");
       continue;
     }
-    if (!isPassed(value->type))
+    if (!isPassed(value->type, context()))
       return builder.sink().report("output '" + name + "' has elements of type " + nameOf(value->type) +
                                    ", which calls do not pass");
     Location at = builder.nodeLocation(name);

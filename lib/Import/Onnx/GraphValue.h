@@ -60,6 +60,11 @@ struct Elements {
   std::vector<Element> values;
 };
 
+/// True for a shape that no call decides.
+inline bool isStatic(llvm::ArrayRef<Size> shape) {
+  return llvm::none_of(shape, [](const Size &size) { return size.isDynamic(); });
+}
+
 /// True for a shape of more elements than the compiler counts: 2^56, sizes of the call not among them.
 bool isTooLarge(llvm::ArrayRef<Size> shape);
 
@@ -83,6 +88,10 @@ inline bool isBool(DataType type) { return type == DataType::Bool; }
 inline bool isNumber(DataType type) { return type != DataType::Bool; }
 /// True for the integers that indices are.
 inline bool isIndex(DataType type) { return type == DataType::Int32 || type == DataType::Int64; }
+/// True for the floats that ops of nn compute with: those of 16 and 32 bits.
+inline bool isComputedByNn(DataType type) {
+  return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
+}
 /// Returns the bits of an element.
 inline unsigned bitsOf(DataType type) { return factsOf(type).bits; }
 /// Returns "float", or "type 99" for a number that is none.

@@ -6,8 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/NodeContext.h"
 
-#include "lib/Support/Status.h"
-
 using namespace mlir;
 
 namespace intarsia::onnx {

@@ -6,8 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/NodeContext.h"
 
-#include "lib/Support/Status.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -188,9 +187,6 @@ Value NodeContext::reshaped(Value tensor, const Shape &shape) {
     graph.setShape(result, sizes);
     return result;
   };
-  auto isStatic = [](const Shape &sizes) {
-    return llvm::none_of(sizes, [](const Size &size) { return size.isDynamic(); });
-  };
   if (isStatic(before) && isStatic(shape)) {
     llvm::SmallVector<int64_t> sizes;
     for (const Size &size : shape)
@@ -233,10 +229,10 @@ Value NodeContext::reshaped(Value tensor, const Shape &shape) {
   Shape wanted = middle;
   if (before.size() > front + back) {
     llvm::ArrayRef<Size> parts = llvm::ArrayRef(shape).drop_front(front).drop_back(back);
-    wanted[front] = isStatic(Shape(parts)) ? product(parts) : parts.size() == 1 ? parts.front() : middle[front];
+    wanted[front] = isStatic(parts) ? product(parts) : parts.size() == 1 ? parts.front() : middle[front];
     auto type = tensorType(flat);
     llvm::SmallVector<int64_t> sizes(type.getShape());
-    sizes[front] = isStatic(Shape(parts)) ? wanted[front].value : ShapedType::kDynamic;
+    sizes[front] = isStatic(parts) ? wanted[front].value : ShapedType::kDynamic;
     if (type.getShape() != llvm::ArrayRef(sizes))
       flat =
           build(tensor::CastOp::create(ops(), at, RankedTensorType::get(sizes, type.getElementType()), flat), wanted);
@@ -271,18 +267,17 @@ Value NodeContext::sliced(Value tensor, int64_t axis, const Size &begin, const S
   }
   // Backwards: each element reads the one that lies so many steps before the first.
   OpFoldResult first = ir().size(begin);
-  Value slice = ir().elementwise(
-      at, tensorType(tensor).getElementType(), result, {}, [&](OpBuilder &inner, Location loc, ValueRange) -> Value {
-        llvm::SmallVector<Value> indices;
-        for (unsigned dimension = 0; dimension < result.size(); ++dimension)
-          indices.push_back(linalg::IndexOp::create(inner, loc, dimension));
-        Value start = isa<mlir::Attribute>(first) ? Value(arith::ConstantIndexOp::create(inner, loc, begin.value))
-                                                  : cast<Value>(first);
-        Value steps = arith::ConstantIndexOp::create(inner, loc, -step);
-        Value back = arith::MulIOp::create(inner, loc, indices[axis], steps);
-        indices[axis] = arith::SubIOp::create(inner, loc, start, back);
-        return tensor::ExtractOp::create(inner, loc, tensor, indices);
-      });
+  Value slice = ir().elementwise(at, tensorType(tensor).getElementType(), result, {},
+                                 [&](OpBuilder &inner, Location loc, ValueRange) -> Value {
+                                   llvm::SmallVector<Value> indices;
+                                   for (unsigned dimension = 0; dimension < result.size(); ++dimension)
+                                     indices.push_back(linalg::IndexOp::create(inner, loc, dimension));
+                                   Value start = getValueOrCreateConstantIndexOp(inner, loc, first);
+                                   Value steps = arith::ConstantIndexOp::create(inner, loc, -step);
+                                   Value back = arith::MulIOp::create(inner, loc, indices[axis], steps);
+                                   indices[axis] = arith::SubIOp::create(inner, loc, start, back);
+                                   return tensor::ExtractOp::create(inner, loc, tensor, indices);
+                                 });
   graph.setShape(slice, result);
   return slice;
 }

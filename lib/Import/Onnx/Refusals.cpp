@@ -8,15 +8,6 @@
 
 namespace intarsia::onnx {
 
-/// Returns a text of the file as it may stand in a message.
-static std::string printable(std::string_view text) {
-  constexpr size_t longest = 100;
-  std::string result;
-  for (char c : text.substr(0, longest))
-    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return text.size() > longest ? result + "…" : result;
-}
-
 std::string nameOf(const Node &node) {
   if (!node.name.empty())
     return printable(node.name);

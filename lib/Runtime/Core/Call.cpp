@@ -126,6 +126,8 @@ int64_t findOutside(itx_dtype dtype, const void *data, int64_t count, int64_t lo
     ITX_FIND(ITX_BOOL, uint8_t);
     ITX_FIND(ITX_U16, uint16_t);
     ITX_FIND(ITX_U32, uint32_t);
+  case ITX_U64: // those that i64 does not hold are below 0 as i64
+    return findOutside(ITX_I64, data, count, std::max<int64_t>(low, 0), high, value);
   default:
     break;
   }

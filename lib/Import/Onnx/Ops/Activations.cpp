@@ -39,14 +39,8 @@ template <typename Compute> void activate(NodeContext &node, Compute compute) {
     node.result(unary(node, x, node.typeOf(0), compute));
 }
 
-/// True for types that ops of nn take.
-bool isComputed(NodeContext &node) {
-  DataType type = node.typeOf(0);
-  return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
-}
-
 template <importer::Activation activation> bool byName(NodeContext &node) {
-  if (!isComputed(node))
+  if (!isComputedByNn(node.typeOf(0)))
     return false;
   Value x = node.tensor(0);
   if (node.isRefused())
@@ -237,7 +231,7 @@ void softmax(NodeContext &node) {
 /// 1 for the first of the largest elements of a row, and 0 for the others.
 void hardmax(NodeContext &node) {
   alongAxis(node, [&](Value x) -> Value {
-    Shape shape = node.graph.shapeOf(node.at, x), rows(shape.begin(), shape.end() - 1);
+    Shape shape = node.graph.shapeOf(node.at, x);
     auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
     llvm::SmallVector<unsigned, 4> kept(all.begin(), all.end() - 1);
     unsigned last = shape.size() - 1;
@@ -271,7 +265,7 @@ void hardmax(NodeContext &node) {
 /// x - max - log(sum(exp(x - max)))
 void logSoftmax(NodeContext &node) {
   alongAxis(node, [&](Value x) -> Value {
-    Shape shape = node.graph.shapeOf(node.at, x), rows(shape.begin(), shape.end() - 1);
+    Shape shape = node.graph.shapeOf(node.at, x);
     auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
     llvm::SmallVector<unsigned, 4> kept(all.begin(), all.end() - 1);
     Type f32 = node.ops().getF32Type(), element = tensorType(x).getElementType();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <cmath>
 
@@ -15,14 +16,8 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// True for elements that nn.matmul and nn.softmax compute with.
-bool isComputed(NodeContext &node) {
-  DataType type = node.typeOf(0);
-  if (type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16)
-    return true;
-  node.refuse("elements are of type " + nameOf(type));
-  return false;
-}
+/// True for elements that nn.matmul and nn.softmax compute with; refuses others.
+bool isComputed(NodeContext &node) { return node.isOf(0, isComputedByNn, "floats of 16 or 32 bits"); }
 
 /// Returns rows [batch, sequence, heads * features] as [batch, heads, sequence, features].
 Value headsFirst(NodeContext &node, Value rows, int64_t heads) {
@@ -65,11 +60,7 @@ Value masked(NodeContext &node, Value scores, Value mask, DataType ofMask, Value
   OpFoldResult past = node.ir().size(visible.past), queries = node.ir().size(node.graph.shapeOf(node.at, scores)[2]);
   Type element = node.irType(type);
   return node.broadcast(operands, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-    auto indexOf = [&](OpFoldResult size) -> Value {
-      if (auto number = dyn_cast<mlir::Attribute>(size))
-        return arith::ConstantIndexOp::create(b, at, cast<IntegerAttr>(number).getInt());
-      return cast<Value>(size);
-    };
+    auto indexOf = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(b, at, size); };
     auto both = [&](Value one, Value other) -> Value {
       return one ? Value(arith::AndIOp::create(b, at, one, other)) : other;
     };
@@ -121,7 +112,7 @@ Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys
 
 void attention(NodeContext &node) {
   Value query = node.tensor(0), key = node.tensor(1), value = node.tensor(2);
-  if (node.isRefused() || !isComputed(node) || !node.areOneType({0, 1, 2}))
+  if (!isComputed(node) || !node.areOneType({0, 1, 2}))
     return;
   DataType type = node.typeOf(0);
   int64_t rank = tensorType(query).getRank();
@@ -222,7 +213,7 @@ void attention(NodeContext &node) {
 /// pairs].
 void rotaryEmbedding(NodeContext &node) {
   Value input = node.tensor(0), cosines = node.tensor(1), sines = node.tensor(2);
-  if (node.isRefused() || !isComputed(node) || !node.areOneType({0, 1, 2}) || !node.isOf(3, isIndex, "int32 or int64"))
+  if (!isComputed(node) || !node.areOneType({0, 1, 2}) || !node.isOf(3, isIndex, "int32 or int64"))
     return;
   DataType type = node.typeOf(0);
   Shape given = node.graph.shapeOf(node.at, input);
@@ -316,7 +307,7 @@ void causalConv(NodeContext &node) {
   llvm::StringRef activation = node.text("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish")
     node.refuse("attribute 'activation' is '" + activation + "', must be none, silu or swish");
-  if (node.isRefused() || !isComputed(node) || !node.areOneType({0, 1, 2, 3}))
+  if (!isComputed(node) || !node.areOneType({0, 1, 2, 3}))
     return;
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, input), ofWeight = node.graph.shapeOf(node.at, weight);

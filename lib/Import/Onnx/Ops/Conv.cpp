@@ -10,13 +10,6 @@ using namespace mlir;
 
 namespace intarsia::onnx {
 
-bool isComputedByWindows(DataType type) {
-  return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
-}
-
-/// True for numbers whose products 64 bits may not hold.
-static bool isLong(int64_t number) { return std::abs(number / 2) > std::numeric_limits<int32_t>::max() / 2; }
-
 std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int64_t> window, const Shape &spatial) {
   importer::Windows windows;
   size_t rank = window.size();
@@ -84,9 +77,7 @@ struct Convolution {
 
 std::optional<Convolution> read(NodeContext &node) {
   Convolution conv{node.tensor(0), node.tensor(1), node.has(2) ? node.tensor(2) : Value(), {}, {}, 1};
-  if (!node.isRefused() && !isComputedByWindows(node.typeOf(0)))
-    node.refuse("elements are of type " + nameOf(node.typeOf(0)));
-  if (node.isRefused() || !node.areOneType({0, 1, 2}))
+  if (!node.isOf(0, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({0, 1, 2}))
     return std::nullopt;
   Shape images = node.graph.shapeOf(node.at, conv.images), weight = node.graph.shapeOf(node.at, conv.weight);
   if (images.size() < 3 || images.size() > 5 || weight.size() != images.size() ||

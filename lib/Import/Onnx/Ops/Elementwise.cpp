@@ -32,22 +32,6 @@ Value divide(Scalars &s, Value left, Value right) {
   return arith::DivSIOp::create(s.builder, s.at, left, right);
 }
 
-Value largest(Scalars &s, Value left, Value right) {
-  if (isFloat(s.type))
-    return arith::MaximumFOp::create(s.builder, s.at, left, right);
-  if (isUnsigned(s.type))
-    return arith::MaxUIOp::create(s.builder, s.at, left, right);
-  return arith::MaxSIOp::create(s.builder, s.at, left, right);
-}
-
-Value smallest(Scalars &s, Value left, Value right) {
-  if (isFloat(s.type))
-    return arith::MinimumFOp::create(s.builder, s.at, left, right);
-  if (isUnsigned(s.type))
-    return arith::MinUIOp::create(s.builder, s.at, left, right);
-  return arith::MinSIOp::create(s.builder, s.at, left, right);
-}
-
 /// What elements an op is defined for.
 enum class Domain { Numbers, Integers, Bools, Floats, All };
 

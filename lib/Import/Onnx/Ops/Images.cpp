@@ -147,7 +147,7 @@ void resize(NodeContext &node) {
   if (!node.isCounted(shape))
     return;
   bool isNearest = *interpolation == nn::Interpolation::Nearest;
-  bool isComputed = isComputedByWindows(type) || (isNearest && type != DataType::Double);
+  bool isComputed = isComputedByNn(type) || (isNearest && type != DataType::Double);
   DataType computed = isComputed ? type : DataType::Float;
   if (!isNearest && !isFloat(type) && bitsOf(type) > 16)
     return node.refuse("elements are of type " + nameOf(type));
@@ -181,7 +181,7 @@ void gridSample(NodeContext &node) {
                            .Default(std::nullopt);
   auto outside = nn::symbolizeOutsideKind(padding);
   bool corners = node.integer("align_corners", 0) != 0;
-  if (!interpolation || !outside || !isComputedByWindows(node.typeOf(0)))
+  if (!interpolation || !outside || !isComputedByNn(node.typeOf(0)))
     node.refuse("attributes 'mode' or 'padding_mode' are unknown, or elements are of type " + nameOf(node.typeOf(0)));
   if (node.isRefused())
     return;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -14,19 +15,13 @@ namespace intarsia::onnx {
 namespace {
 
 /// Returns an index from data as one from the front: those below 0 count from behind.
-Value fromFront(OpBuilder &b, Location at, Value index, Value size) {
+Value fromFront(OpBuilder &b, Location at, Value index, OpFoldResult whole) {
+  Value size = getValueOrCreateConstantIndexOp(b, at, whole);
   if (index.getType() != b.getIndexType())
     index = arith::IndexCastOp::create(b, at, b.getIndexType(), index);
   Value zero = arith::ConstantIndexOp::create(b, at, 0);
   Value isNegative = arith::CmpIOp::create(b, at, arith::CmpIPredicate::slt, index, zero);
   return arith::SelectOp::create(b, at, isNegative, arith::AddIOp::create(b, at, index, size), index);
-}
-
-/// Returns a size as an index inside of a body.
-Value indexOf(OpBuilder &b, Location at, OpFoldResult size) {
-  if (auto number = dyn_cast<mlir::Attribute>(size))
-    return arith::ConstantIndexOp::create(b, at, cast<IntegerAttr>(number).getInt());
-  return cast<Value>(size);
 }
 
 /// Returns indices whose negative ones count from behind a dimension; known ones are made so now.
@@ -38,7 +33,7 @@ Value withoutNegative(NodeContext &node, size_t input, const Size &size) {
     return indices;
   OpFoldResult whole = node.ir().size(size);
   return node.broadcast({indices}, node.irType(type), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-    Value limit = arith::IndexCastOp::create(b, at, v[0].getType(), indexOf(b, at, whole));
+    Value limit = arith::IndexCastOp::create(b, at, v[0].getType(), getValueOrCreateConstantIndexOp(b, at, whole));
     Value zero = arith::ConstantOp::create(b, at, b.getIntegerAttr(v[0].getType(), 0));
     Value isNegative = arith::CmpIOp::create(b, at, arith::CmpIPredicate::slt, v[0], zero);
     return arith::SelectOp::create(b, at, isNegative, arith::AddIOp::create(b, at, v[0], limit), v[0]);
@@ -65,8 +60,7 @@ void gather(NodeContext &node) {
     shape.append(from.begin() + axis + 1, from.end());
     return node.result(node.reshaped(part, shape));
   }
-  bool isTable = type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
-  if (isTable && axis == 0 && from.size() == 2 && isConstant(data) && !from[0].isDynamic()) {
+  if (isComputedByNn(type) && axis == 0 && from.size() == 2 && isConstant(data) && !from[0].isDynamic()) {
     Value result = node.ir().embedding(node.at, data, withoutNegative(node, 1, from[0]), node.irType(type));
     which.push_back(from[1]);
     node.graph.setShape(result, which);
@@ -84,12 +78,12 @@ void gather(NodeContext &node) {
                                          llvm::SmallVector<Value> position;
                                          for (unsigned dimension = 0; dimension < shape.size(); ++dimension) {
                                            if (int64_t(dimension) == axis)
-                                             position.push_back(fromFront(b, at, v[0], indexOf(b, at, size)));
+                                             position.push_back(fromFront(b, at, v[0], size));
                                            if (int64_t(dimension) < axis || dimension >= axis + which.size())
                                              position.push_back(linalg::IndexOp::create(b, at, dimension));
                                          }
                                          if (position.size() < from.size())
-                                           position.push_back(fromFront(b, at, v[0], indexOf(b, at, size)));
+                                           position.push_back(fromFront(b, at, v[0], size));
                                          return tensor::ExtractOp::create(b, at, data, position);
                                        });
   node.graph.setShape(result, shape);
@@ -112,7 +106,7 @@ void gatherElements(NodeContext &node) {
                                          llvm::SmallVector<Value> position;
                                          for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
                                            position.push_back(int64_t(dimension) == axis
-                                                                  ? fromFront(b, at, v[0], indexOf(b, at, size))
+                                                                  ? fromFront(b, at, v[0], size)
                                                                   : Value(linalg::IndexOp::create(b, at, dimension)));
                                          return tensor::ExtractOp::create(b, at, data, position);
                                        });
@@ -155,7 +149,7 @@ void gatherNd(NodeContext &node) {
                               for (int64_t dimension = 0; dimension < batch; ++dimension)
                                 position.push_back(linalg::IndexOp::create(b, at, dimension));
                               for (int64_t column = 0; column < depth; ++column)
-                                position.push_back(fromFront(b, at, v[column], indexOf(b, at, sizes[batch + column])));
+                                position.push_back(fromFront(b, at, v[column], sizes[batch + column]));
                               for (size_t dimension = positions.size(); dimension < shape.size(); ++dimension)
                                 position.push_back(linalg::IndexOp::create(b, at, dimension));
                               return tensor::ExtractOp::create(b, at, data, position);
@@ -225,7 +219,7 @@ void scatterNd(NodeContext &node) {
     OpFoldResult size = node.ir().size(from[number]);
     columns.push_back(node.broadcast(
         {column}, tensorType(column).getElementType(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-          return arith::IndexCastOp::create(b, at, v[0].getType(), fromFront(b, at, v[0], indexOf(b, at, size)));
+          return arith::IndexCastOp::create(b, at, v[0].getType(), fromFront(b, at, v[0], size));
         }));
   }
   Value result = nn::ScatterNdOp::create(node.ops(), node.at, data.getType(), data, columns, rows, *kind);
@@ -258,7 +252,7 @@ void oneHot(NodeContext &node) {
   Value whole = node.cast(indices, from, DataType::Int64);
   Value result = node.ir().elementwise(node.at, node.irType(type), shape, {{whole, dims}, {off, {}}, {on, {}}},
                                        [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-                                         Value index = fromFront(b, at, v[0], indexOf(b, at, size));
+                                         Value index = fromFront(b, at, v[0], size);
                                          Value isIt = arith::CmpIOp::create(b, at, arith::CmpIPredicate::eq, index,
                                                                             linalg::IndexOp::create(b, at, axis));
                                          return arith::SelectOp::create(b, at, isIt, v[2], v[1]);

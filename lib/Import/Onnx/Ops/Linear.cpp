@@ -11,11 +11,6 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// True for elements that nn.linear and nn.matmul multiply.
-bool isMultiplied(DataType type) {
-  return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
-}
-
 /// Sums products over the last dimension of one tensor and the one before the last of the other, for elements of any
 /// type: [batch…, m, k] and [batch…, k, n].
 Value productOfAny(NodeContext &node, Value left, Value right, DataType type, const Shape &shape, const Size &depth) {
@@ -55,7 +50,7 @@ std::optional<Value> matrixProduct(NodeContext &node, Value left, Value right, D
   }
   // A matrix of weights stays one where it lies: rows of the left are multiplied by its columns.
   bool isWeight = isConstant(right);
-  if (isMultiplied(type) && columns.size() == 2 && isWeight) {
+  if (isComputedByNn(type) && columns.size() == 2 && isWeight) {
     Value result = node.ir().linear(node.at, left, node.transposed(right, {1, 0}), /*bias=*/{});
     Shape shape = rows;
     shape.back() = columns.back();
@@ -87,7 +82,7 @@ std::optional<Value> matrixProduct(NodeContext &node, Value left, Value right, D
   shape.push_back(rows[rows.size() - 2]);
   shape.push_back(columns.back());
   Value result;
-  if (isMultiplied(type)) {
+  if (isComputedByNn(type)) {
     result = nn::MatmulOp::create(node.ops(), node.at, node.ir().tensorType(shape, node.irType(type)), left, right,
                                   UnitAttr(), UnitAttr(), TypeAttr());
     node.graph.setShape(result, shape);
@@ -143,7 +138,7 @@ void gemm(NodeContext &node) {
   Value result;
   bool isVector = bias && tensorType(bias).getRank() == 1 && !wide.isDynamic() &&
                   tensorType(bias).getDimSize(0) == wide.value && isConstant(bias);
-  if (!isMultiplied(type)) {
+  if (!isComputedByNn(type)) {
     Value matrix = turnsRight ? node.transposed(right, {1, 0}) : right;
     result = scaled(productOfAny(node, left, matrix, type, shape, depth), alpha);
   } else if (isConstant(right)) {

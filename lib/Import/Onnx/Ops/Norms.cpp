@@ -13,14 +13,8 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// True for elements that ops of nn normalise.
-bool isNormalised(NodeContext &node) {
-  DataType type = node.typeOf(0);
-  if (type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16)
-    return true;
-  node.refuse("elements are of type " + nameOf(type));
-  return false;
-}
+/// True for elements that ops of nn normalise; refuses others.
+bool isNormalised(NodeContext &node) { return node.isOf(0, isComputedByNn, "floats of 16 or 32 bits"); }
 
 /// Normalises each channel, dimension 1, by numbers of the training data.
 void batchNorm(NodeContext &node) {
@@ -40,7 +34,7 @@ void batchNorm(NodeContext &node) {
                   " dimensions");
   if (rank < 2)
     node.refuse("images have " + llvm::Twine(rank) + " dimensions");
-  if (node.isRefused() || !isNormalised(node))
+  if (!isNormalised(node))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
   importer::BatchNorm norm{vectors[0], vectors[1], vectors[2], vectors[3], epsilon};
@@ -56,7 +50,7 @@ void batchNorm(NodeContext &node) {
 void imageNorm(NodeContext &node, int64_t groups) {
   Value images = node.tensor(0), scale = node.tensor(1), bias = node.tensor(2);
   double epsilon = node.number("epsilon", 1e-5f);
-  if (node.isRefused() || !isNormalised(node))
+  if (!isNormalised(node))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
   if (shape.size() < 3 || shape[1].isDynamic() || groups < 0 || (groups && shape[1].value % groups != 0))
@@ -83,6 +77,21 @@ void groupNorm(NodeContext &node) {
   imageNorm(node, groups);
 }
 
+/// Numbers along axes, which stay as dimensions of one element.
+struct Statistics {
+  Value mean, moved, variance; ///< moved: the numbers minus their mean
+};
+
+Statistics statisticsOf(NodeContext &node, Value x, DataType type, llvm::ArrayRef<int64_t> axes) {
+  Value mean = reduced(node, x, type, Reduction::Mean, axes, true);
+  Value moved = combine(node, {x, mean}, type, [](Scalars &s, Value a, Value b) -> Value {
+    return arith::SubFOp::create(s.builder, s.at, a, b);
+  });
+  Value square = unary(node, moved, type,
+                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
+  return {mean, moved, reduced(node, square, type, Reduction::Mean, axes, true)};
+}
+
 /// Normalises over all dimensions from an axis on, with scales of their shape.
 void layerNorm(NodeContext &node) {
   Value x = node.tensor(0), scale = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
@@ -90,7 +99,7 @@ void layerNorm(NodeContext &node) {
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, x);
   int64_t axis = node.axis(node.integer("axis", -1), shape.size());
-  if (node.isRefused() || !isNormalised(node))
+  if (!isNormalised(node))
     return;
   auto rank = int64_t(shape.size());
   llvm::ArrayRef<Size> sizes = shape;
@@ -109,15 +118,8 @@ void layerNorm(NodeContext &node) {
     return node.result(node.reshaped(result, shape));
   }
   DataType wide = DataType::Float;
-  Value input = node.cast(x, type, wide);
   llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(axis, rank));
-  Value mean = reduced(node, input, wide, Reduction::Mean, axes, true);
-  Value moved = combine(node, {input, mean}, wide, [](Scalars &s, Value a, Value b) -> Value {
-    return arith::SubFOp::create(s.builder, s.at, a, b);
-  });
-  Value square = unary(node, moved, wide,
-                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
-  Value variance = reduced(node, square, wide, Reduction::Mean, axes, true);
+  auto [mean, moved, variance] = statisticsOf(node, node.cast(x, type, wide), wide, axes);
   Value inverse = unary(node, variance, wide, [&](Scalars &s, Value v) -> Value {
     Value sum = arith::AddFOp::create(s.builder, s.at, v, s.number(epsilon));
     return arith::DivFOp::create(s.builder, s.at, s.number(1), math::SqrtOp::create(s.builder, s.at, sum));
@@ -144,7 +146,7 @@ void rmsNorm(NodeContext &node) {
   Shape shape = node.graph.shapeOf(node.at, x);
   auto rank = int64_t(shape.size());
   int64_t axis = node.axis(node.integer("axis", -1), rank);
-  if (node.isRefused() || !isNormalised(node))
+  if (!isNormalised(node))
     return;
   Shape own = node.graph.shapeOf(node.at, scale);
   bool isVector = int64_t(own.size()) == rank - axis;
@@ -181,7 +183,7 @@ void localResponseNorm(NodeContext &node) {
   if (size < 1 || size > std::numeric_limits<int32_t>::max() || shape.size() < 3 || shape[1].isDynamic())
     node.refuse("attribute 'size' is " + llvm::Twine(size) + ", of images of " + llvm::Twine(shape.size()) +
                 " dimensions");
-  if (node.isRefused() || !isNormalised(node))
+  if (!isNormalised(node))
     return;
   Value result = node.ir().responseNorm(node.at, images, /*axis=*/1, size, alpha, beta, bias);
   node.graph.setShape(result, shape);
@@ -215,14 +217,8 @@ void meanVarianceNorm(NodeContext &node) {
     axis = node.axis(axis, rank, "axes");
   if (node.isRefused())
     return;
-  Value mean = reduced(node, x, type, Reduction::Mean, axes, true);
-  Value moved = combine(node, {x, mean}, type, [](Scalars &s, Value a, Value b) -> Value {
-    return arith::SubFOp::create(s.builder, s.at, a, b);
-  });
-  Value square = unary(node, moved, type,
-                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
-  Value variance = reduced(node, square, type, Reduction::Mean, axes, true);
-  node.result(combine(node, {moved, variance}, type, [](Scalars &s, Value a, Value b) -> Value {
+  Statistics statistics = statisticsOf(node, x, type, axes);
+  node.result(combine(node, {statistics.moved, statistics.variance}, type, [](Scalars &s, Value a, Value b) -> Value {
     Value deviation = math::SqrtOp::create(s.builder, s.at, b);
     Value divisor = arith::AddFOp::create(s.builder, s.at, deviation, s.number(1e-9));
     return arith::DivFOp::create(s.builder, s.at, a, divisor);

@@ -59,7 +59,7 @@ template <nn::PoolKind kind> void pool(NodeContext &node) {
   }
   // f32 holds integers of up to 16 bits.
   bool isShort = !isFloat(type) && bitsOf(type) <= 16;
-  if (!isComputedByWindows(type) && !isShort)
+  if (!isComputedByNn(type) && !isShort)
     return node.refuse("elements are of type " + nameOf(type));
   DataType computed = isShort ? DataType::Float : type;
   Value last = node.ir().channelsLast(node.at, node.cast(images, type, computed));

@@ -61,14 +61,8 @@ std::optional<Value> spread(NodeContext &node, Value numbers, const Shape &shape
   return node.reshaped(numbers, wide);
 }
 
-/// True for what scales are, and what quantized elements become.
-bool isScale(DataType type) {
-  return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;
-}
-
 /// Returns the numbers that quantized elements mean, in `to`.
-Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, DataType ofScale, Value zero,
-                  DataType to) {
+Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, Value zero, DataType to) {
   llvm::SmallVector<Value> operands{tensor, scale};
   if (zero)
     operands.push_back(zero);
@@ -122,15 +116,15 @@ void dequantizeLinear(NodeContext &node) {
   int64_t axis = node.integer("axis", 1);
   if (!isQuantized(type) && type != DataType::Int32)
     node.refuse("elements are of type " + nameOf(type));
-  node.isOf(1, isScale, "floats of 16 or 32 bits");
+  node.isOf(1, isComputedByNn, "floats of 16 or 32 bits");
   node.areOneType({0, 2});
-  if (node.isRefused() || !isScale(to))
+  if (node.isRefused() || !isComputedByNn(to))
     return node.refuse("'output_dtype' is " + nameOf(to) + ", must be a float of 16 or 32 bits");
   int64_t block = node.integer("block_size", 0);
   std::optional<Value> wideScale = spread(node, scale, shape, axis, block);
   std::optional<Value> wideZero = zero ? spread(node, zero, shape, axis, block) : Value();
   if (wideScale && wideZero)
-    node.result(0, dequantized(node, tensor, type, *wideScale, ofScale, *wideZero, to), to);
+    node.result(0, dequantized(node, tensor, type, *wideScale, *wideZero, to), to);
 }
 
 void quantizeLinear(NodeContext &node) {
@@ -142,8 +136,8 @@ void quantizeLinear(NodeContext &node) {
   int64_t axis = node.integer("axis", 1);
   if (!isQuantized(to))
     node.refuse("results are of type " + nameOf(to));
-  node.isOf(0, isScale, "floats of 16 or 32 bits");
-  node.isOf(1, isScale, "floats of 16 or 32 bits");
+  node.isOf(0, isComputedByNn, "floats of 16 or 32 bits");
+  node.isOf(1, isComputedByNn, "floats of 16 or 32 bits");
   if (node.isRefused())
     return;
   int64_t block = node.integer("block_size", 0);
@@ -220,7 +214,7 @@ void qLinearMatMul(NodeContext &node) {
   if (node.isRefused() || !isQuantized(type) || !isQuantized(other) || !isQuantized(to))
     return node.refuse("elements are of types " + nameOf(type) + " and " + nameOf(other));
   if (!node.areOneType({0, 2}) || !node.areOneType({3, 5}) || !node.areOneType({1, 4, 6}) ||
-      !node.isOf(1, isScale, "floats of 16 or 32 bits"))
+      !node.isOf(1, isComputedByNn, "floats of 16 or 32 bits"))
     return;
   std::optional<Value> sum = matrixProduct(node, moved(node, in[0], type, in[2], true),
                                            moved(node, in[3], other, in[5], false), DataType::Int32);
@@ -233,7 +227,7 @@ void qLinearMatMul(NodeContext &node) {
   Value product =
       combine(node, {number(in[1]), number(in[4])}, DataType::Float,
               [](Scalars &s, Value x, Value y) -> Value { return arith::MulFOp::create(s.builder, s.at, x, y); });
-  Value real = dequantized(node, *sum, DataType::Int32, product, DataType::Float, {}, DataType::Float);
+  Value real = dequantized(node, *sum, DataType::Int32, product, {}, DataType::Float);
   node.result(0, quantized(node, real, number(in[6]), node.reshaped(in[7], {}), to), to);
 }
 

@@ -15,8 +15,6 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-bool isAny(Reduction kind, std::initializer_list<Reduction> kinds) { return llvm::is_contained(kinds, kind); }
-
 /// Returns what a reduction begins with.
 TypedAttr neutral(OpBuilder &b, Reduction kind, DataType type, Type element) {
   if (auto real = dyn_cast<FloatType>(element)) {
@@ -44,17 +42,9 @@ Value step(Scalars &s, Reduction kind, Value x, Value so_far) {
   };
   switch (kind) {
   case Reduction::Max:
-    if (isReal)
-      return arith::MaximumFOp::create(s.builder, s.at, x, so_far);
-    if (isUnsigned(s.type))
-      return arith::MaxUIOp::create(s.builder, s.at, x, so_far);
-    return arith::MaxSIOp::create(s.builder, s.at, x, so_far);
+    return largest(s, x, so_far);
   case Reduction::Min:
-    if (isReal)
-      return arith::MinimumFOp::create(s.builder, s.at, x, so_far);
-    if (isUnsigned(s.type))
-      return arith::MinUIOp::create(s.builder, s.at, x, so_far);
-    return arith::MinSIOp::create(s.builder, s.at, x, so_far);
+    return smallest(s, x, so_far);
   case Reduction::Prod:
     if (isReal)
       return arith::MulFOp::create(s.builder, s.at, x, so_far);
@@ -140,20 +130,14 @@ Value reduced(NodeContext &node, Value tensor, DataType type, Reduction kind, ll
         return arith::DivFOp::create(s.builder, s.at, x, y);
       return arith::DivSIOp::create(s.builder, s.at, x, y);
     });
-  } else if (kind == Reduction::L2 && isFloat(computed)) {
-    value = unary(node, value, computed,
-                  [](Scalars &s, Value x) -> Value { return math::SqrtOp::create(s.builder, s.at, x); });
-  } else if (isAny(kind, {Reduction::L2}) ||
-             (isAny(kind, {Reduction::LogSum, Reduction::LogSumExp}) && !isFloat(type))) {
-    DataType wide = DataType::Float;
-    value = unary(node, node.cast(value, type, wide), wide, [&](Scalars &s, Value x) -> Value {
+  } else if (kind == Reduction::L2 || kind == Reduction::LogSum) {
+    DataType wide = isFloat(computed) ? computed : DataType::Float;
+    value = unary(node, node.cast(value, computed, wide), wide, [&](Scalars &s, Value x) -> Value {
       if (kind == Reduction::L2)
         return math::SqrtOp::create(s.builder, s.at, x);
-      return math::LogOp::create(s.builder, s.at, x);
+      return s.inSingle<math::LogOp>(x);
     });
-    value = node.cast(value, wide, type);
-  } else if (kind == Reduction::LogSum) {
-    value = unary(node, value, computed, [](Scalars &s, Value x) { return s.inSingle<math::LogOp>(x); });
+    value = node.cast(value, wide, computed);
   }
   value = node.cast(value, computed, type);
   return keepsDimensions ? node.reshaped(value, withOnes) : value;

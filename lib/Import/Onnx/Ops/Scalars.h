@@ -38,6 +38,24 @@ struct Scalars {
   }
 };
 
+/// Returns the larger of two numbers, NaN if one is.
+inline mlir::Value largest(Scalars &s, mlir::Value left, mlir::Value right) {
+  if (isFloat(s.type))
+    return mlir::arith::MaximumFOp::create(s.builder, s.at, left, right);
+  if (isUnsigned(s.type))
+    return mlir::arith::MaxUIOp::create(s.builder, s.at, left, right);
+  return mlir::arith::MaxSIOp::create(s.builder, s.at, left, right);
+}
+
+/// Returns the smaller of two numbers, NaN if one is.
+inline mlir::Value smallest(Scalars &s, mlir::Value left, mlir::Value right) {
+  if (isFloat(s.type))
+    return mlir::arith::MinimumFOp::create(s.builder, s.at, left, right);
+  if (isUnsigned(s.type))
+    return mlir::arith::MinUIOp::create(s.builder, s.at, left, right);
+  return mlir::arith::MinSIOp::create(s.builder, s.at, left, right);
+}
+
 /// Builds an elementwise op over tensors of one type of elements, which are broadcast: `compute(Scalars &, Value…)`.
 template <typename Compute>
 mlir::Value combine(NodeContext &node, llvm::ArrayRef<mlir::Value> tensors, DataType type, Compute compute) {

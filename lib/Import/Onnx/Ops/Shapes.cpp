@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/Scalars.h"
+#include "lib/Import/Onnx/Ops/Windowed.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -120,9 +121,6 @@ void reshape(NodeContext &node) {
     if (node.isRefused())
       return;
   }
-  auto isStatic = [](const Shape &sizes) {
-    return llvm::none_of(sizes, [](const Size &size) { return size.isDynamic(); });
-  };
   if (isStatic(before) && isStatic(*shape) && node.product(before).value != node.product(*shape).value)
     return node.refuse("a tensor of " + llvm::Twine(node.product(before).value) + " elements has no shape of " +
                        llvm::Twine(node.product(*shape).value));
@@ -411,7 +409,7 @@ void pad(NodeContext &node) {
     return;
   if (!pads || pads->size() != 2 * axes.size())
     return node.refuse("'pads' has " + llvm::Twine(pads ? pads->size() : 0) + " numbers, must have two for each axis");
-  if (llvm::any_of(*pads, [](int64_t count) { return std::abs(count / 2) > std::numeric_limits<int32_t>::max(); }))
+  if (llvm::any_of(*pads, isLong))
     return node.refuse("'pads' has a number of more than 32 bits");
   llvm::SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (auto [number, axis] : llvm::enumerate(axes)) {

@@ -11,8 +11,8 @@
 
 namespace intarsia::onnx {
 
-/// True for elements that nn.conv and nn.pool compute with.
-bool isComputedByWindows(DataType type);
+/// True for numbers of more than 32 bits, whose products 64 bits may not hold.
+inline bool isLong(int64_t number) { return std::abs(number / 2) > std::numeric_limits<int32_t>::max() / 2; }
 
 /// Reads strides, dilations and pads, those of `auto_pad` too; refuses what is wrong with them. `spatial` are the sizes
 /// of the images.
