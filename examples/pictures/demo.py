@@ -106,7 +106,9 @@ def main() -> None:
     print(f"pixels right: {100 * (segments == masks).mean():.1f} %")
     shown = [illustrate(*row) for row in zip(scenes[:4], probabilities, segments, strict=False)]
     write_png(options.output, np.concatenate(shown))
-    print(f"Look at {os.path.relpath(options.output)}: pictures, what each pixel shows, and the probabilities of shapes")
+    print(
+        f"Look at {os.path.relpath(options.output)}: pictures, what each pixel shows, and the probabilities of shapes"
+    )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -37,6 +38,7 @@ struct Bufferize : impl::ReferenceBufferizeBase<Bufferize> {
       linalg::CopyOp::create(builder, location, from, to);
       return success();
     };
+    getOperation()->walk(dropEmptyParts);
     bufferization::BufferizationState state;
     if (failed(bufferization::runOneShotBufferize(getOperation(), options, state)))
       return signalPassFailure();
@@ -51,6 +53,24 @@ struct Bufferize : impl::ReferenceBufferizeBase<Bufferize> {
       expandSizes(rewriter, expand);
     });
     getOperation()->walk([](func::FuncOp function) { freeAtEnd(function); });
+  }
+
+  /// Leaves out parts without elements: a view of one would begin at the end of what it is a view of, which memref
+  /// refuses.
+  static void dropEmptyParts(tensor::ConcatOp concat) {
+    auto isEmpty = [](Value tensor) { return llvm::is_contained(cast<ShapedType>(tensor.getType()).getShape(), 0); };
+    IRRewriter rewriter(concat);
+    RankedTensorType type = concat.getResultType();
+    SmallVector<Value> parts(llvm::make_filter_range(concat.getInputs(), [&](Value part) { return !isEmpty(part); }));
+    if (parts.size() == concat.getInputs().size())
+      return;
+    if (!parts.empty()) {
+      rewriter.replaceOpWithNewOp<tensor::ConcatOp>(concat, type, concat.getDim(), parts);
+      return;
+    }
+    ReifiedRankedShapedTypeDims sizes;
+    if (succeeded(concat.reifyResultShapes(rewriter, sizes)))
+      rewriter.replaceOpWithNewOp<tensor::EmptyOp>(concat, sizes.front(), type.getElementType());
   }
 
   /// Writes a view with several sizes of a call in the place of one, which MLIR's expand-strided-metadata does not

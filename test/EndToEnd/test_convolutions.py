@@ -105,7 +105,7 @@ class Program:
         magnitudes = conv.compute(np.abs(x), np.abs(w))
         roundings = int(np.prod(conv.window)) * conv.channels[0] // conv.groups + 8
         # Of sums of so many products, as matmul_error; of the long ones only the root remains (Higham, section 2.8).
-        error = 2.0**-24 * 4 * roundings**0.5 * magnitudes.max()
+        error = 2.0**-24 * 4 * roundings**0.5 * magnitudes.max(initial=0)
         result = getattr(module, name)(*inputs)
         if not self.parts:
             close(result, expected, error)

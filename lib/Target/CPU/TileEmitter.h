@@ -43,8 +43,8 @@ public:
   void emitTile(const TileOperands &operands, int64_t rows, int64_t columns); // columns: a multiple of lanes
   /// emitTile for a number of rows known at run time, 1 … config.rows, and all columns of a panel.
   void emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns);
-  /// The same, but tiles whose number of rows is in `finished` hand their sums to `finish` in registers. Other tiles are
-  /// stored to `out`; `fromOut` then goes on with them.
+  /// The same, but tiles whose number of rows is in `finished` hand their sums to `finish` in registers. Other tiles
+  /// are stored to `out`; `fromOut` then goes on with them.
   llvm::LogicalResult emitTileRows(const TileOperands &operands, mlir::Value rows, int64_t columns,
                                    llvm::ArrayRef<int64_t> finished, TileFinish finish,
                                    llvm::function_ref<llvm::LogicalResult()> fromOut);

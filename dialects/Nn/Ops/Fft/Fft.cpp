@@ -93,8 +93,8 @@ SizePairs FftOp::getLeastSizes(SizesRange sizes) {
 
 Work FftOp::getWork(SizesRange, SizesRange resultSizes) {
   int64_t number = getNumber();
-  // A dynamic number is taken to be 1024, with a sum for each element; a static one is a product with 64 factors for each
-  // step.
+  // A dynamic number is taken to be 1024, with a sum for each element; a static one is a product with 64 factors for
+  // each step.
   int64_t flops = ShapedType::isDynamic(number) ? 4 * 1024 : 4 * 64 * ((llvm::Log2_64_Ceil(number) + 5) / 6);
   return workOfElements(*this, resultSizes[0], flops, ShapedType::isDynamic(number) ? 2 * 1024 : 0);
 }

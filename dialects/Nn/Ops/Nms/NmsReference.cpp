@@ -176,19 +176,19 @@ SmallVector<Value> NmsLoops::select(Value states) {
     return AffineMap::get(2, 0, {builder.getAffineDimExpr(0), builder.getAffineConstantExpr(number)},
                           builder.getContext());
   };
-  Value selected = builder.parallel(
-      builder.sizesOf(rows), i64,
-      {{rows, builder.identity(2)}, {rows, column(0)}, {rows, column(1)}, {rows, column(2)}},
-      [&](ScalarBuilder &b, ValueRange v) -> Value {
-        Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, v[0],
-                                             arith::ConstantOp::create(b, b.getI64IntegerAttr(0)));
-        SmallVector<Value> at;
-        for (Value index : v.slice(1, 3))
-          at.push_back(choose({b, isNone}, 0, b.toIndex(index)));
-        Value box = tensor::ExtractOp::create(b, order, at);
-        Value isBox = b.indexOf(1) == Integer(b, b.index(int64_t(2)));
-        return b.select(isBox, b.select(isNone, v[0], box), v[0]);
-      });
+  Value selected =
+      builder.parallel(builder.sizesOf(rows), i64,
+                       {{rows, builder.identity(2)}, {rows, column(0)}, {rows, column(1)}, {rows, column(2)}},
+                       [&](ScalarBuilder &b, ValueRange v) -> Value {
+                         Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, v[0],
+                                                              arith::ConstantOp::create(b, b.getI64IntegerAttr(0)));
+                         SmallVector<Value> at;
+                         for (Value index : v.slice(1, 3))
+                           at.push_back(choose({b, isNone}, 0, b.toIndex(index)));
+                         Value box = tensor::ExtractOp::create(b, order, at);
+                         Value isBox = b.indexOf(1) == Integer(b, b.index(int64_t(2)));
+                         return b.select(isBox, b.select(isNone, v[0], box), v[0]);
+                       });
   return {selected, taken.getCount()};
 }
 

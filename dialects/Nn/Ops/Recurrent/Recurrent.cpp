@@ -57,8 +57,8 @@ static LogicalResult verifyGates(RecurrentOp op) {
     SmallVector<int64_t> sorted(*order);
     llvm::sort(sorted);
     if (!llvm::equal(sorted, llvm::seq<int64_t>(0, count)))
-      return op.emitOpError() << "has the gate order [" << *order << "], which does not name each of 0 to "
-                              << count - 1 << " once";
+      return op.emitOpError() << "has the gate order [" << *order << "], which does not name each of 0 to " << count - 1
+                              << " once";
   }
   auto gates = typeOf(op.getGates()), recurrent = typeOf(op.getRecurrent());
   if (!recurrent.hasStaticShape())

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The sorting algorithm of nn.sort and nn.top_k. The key of an element is an integer with the same order as the elements. A
-// place is an integer of 64 bits for an element: its low half is the index along the axis, and its high half the key, if
-// that has at most 32 bits, so that places are compared as integers. Wider keys are read from a table.
+// The sorting algorithm of nn.sort and nn.top_k. The key of an element is an integer with the same order as the
+// elements. A place is an integer of 64 bits for an element: its low half is the index along the axis, and its high
+// half the key, if that has at most 32 bits, so that places are compared as integers. Wider keys are read from a table.
 //
 // First, blocks are sorted by rank: the number of places in the block that come before each one. Then each step merges
 // pairs of sorted runs. Each position of a merged run finds by binary search how many of the places before it come from
@@ -23,11 +23,11 @@ class SortLoops {
 public:
   SortLoops(ReferenceBuilder &builder, mlir::Value input, int64_t axis, bool isDescending);
 
-  /// Returns the indices of the first `count` elements in sorted order: [sizes, but `count` along the axis], i64. If the
-  /// size of the axis is dynamic, each element is compared with each other.
+  /// Returns the indices of the first `count` elements in sorted order: [sizes, but `count` along the axis], i64. If
+  /// the size of the axis is dynamic, each element is compared with each other.
   mlir::Value order(mlir::OpFoldResult count);
-  /// Returns the same by merging, where the size of the axis is dynamic: the host runs the steps as a loop. The size must
-  /// be below 2^31.
+  /// Returns the same by merging, where the size of the axis is dynamic: the host runs the steps as a loop. The size
+  /// must be below 2^31.
   mlir::Value orderInSteps(mlir::OpFoldResult count);
   /// Returns the elements at the indices that order() has returned.
   mlir::Value take(mlir::Value order);

@@ -88,8 +88,8 @@ Value DiffusionBlocks::upsample(GraphBuilder &graph, Value images, Extent size) 
   Value weight = graph.weight("weight", {size, size, 3, 3}), bias = graph.weight("bias", {size});
   // Repeating the rows of an image makes pairs of equal rows, so the three weights w0, w1, w2 of a column of the window
   // meet two rows of the image. An even row of the result gets w0 from the row before, and w1 + w2 from its own; an odd
-  // one w0 + w1 from its own, and w2 from the next. Columns are alike: four 2 x 2 convolutions replace one of 3 x 3 over
-  // four times the positions.
+  // one w0 + w1 from its own, and w2 from the next. Columns are alike: four 2 x 2 convolutions replace one of 3 x 3
+  // over four times the positions.
   auto at3 = [&](int64_t row, int64_t column) {
     return graph.part(at, weight, {0, 0, row, column}, {size.size, size.size, 1, 1}, {size.size, size.size});
   };
