@@ -8,15 +8,37 @@
 // Collects the conditions of ops on sizes, unites symbols that must be equal, and keeps the conditions to check.
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace intarsia;
 
 using Relation = SizeConstraint::Relation;
+
+//===-- Branches ------------------------------------------------------------------------------------------------===//
+
+Block *intarsia::branchOf(const SizeConstraint &constraint) {
+  // Memory of all branches is planned for each call, so that no size may be negative.
+  if (constraint.relation == Relation::AtMost && constraint.left == 0)
+    return nullptr;
+  Block *branch = nullptr;
+  for (Block *block = constraint.op ? constraint.op->getBlock() : nullptr; block;
+       block = block->getParentOp()->getBlock()) {
+    Operation *parent = block->getParentOp();
+    if (isa<scf::IfOp>(parent))
+      branch = branch ? branch : block;
+    else if (isa<FunctionOpInterface>(parent))
+      break;
+    else if (!isControlFlow(parent))
+      branch = nullptr; // control flow of a kernel
+  }
+  return branch;
+}
 
 //===-- Needs of ops -------------------------------------------------------------------------------------------===//
 
@@ -30,7 +52,10 @@ void SymbolicSizes::require(Relation relation, AffineExpr left, AffineExpr right
   if (relation == Relation::AtMost && range(normalize(constraint.right - constraint.left)).low >= 0)
     return;
   bool isThere = llvm::any_of(required, [&](const SizeConstraint &other) {
-    return other.relation == relation && other.left == constraint.left && other.right == constraint.right;
+    if (other.relation != relation || other.left != constraint.left || other.right != constraint.right)
+      return false;
+    Block *needed = branchOf(other);
+    return !needed || needed == branchOf(constraint);
   });
   if (!isThere)
     required.push_back(constraint);
@@ -134,6 +159,8 @@ bool SymbolicSizes::replaceEqualSymbols() {
     if (!solution)
       continue;
     auto [from, by] = *solution;
+    if (isa<AffineConstantExpr>(by) && branchOf(constraint))
+      continue; // other calls may have another number
     if (auto other = dyn_cast<AffineSymbolExpr>(by)) {
       // The name that the user gave stays, or the first of two.
       unsigned a = from.getPosition(), b = other.getPosition();
@@ -168,7 +195,7 @@ void SymbolicSizes::settleLimits(Operation *function) {
   }
   for (const SizeConstraint &constraint : required) {
     AffineExpr difference = normalize(constraint.right - constraint.left);
-    if (constraint.relation != Relation::AtMost || !isKnown(difference))
+    if (constraint.relation != Relation::AtMost || !isKnown(difference) || branchOf(constraint))
       continue;
     if (std::optional<std::pair<unsigned, int64_t>> limit = largest(difference))
       lower(limit->first, limit->second);

@@ -225,9 +225,12 @@ void HostProgram::nameSizes() {
     host->setAttr("nn.size_limits", builder.getDictionaryAttr(limits));
 }
 
-/// Emits checks of the conditions that ops put on sizes, beyond equal names: once a call, before anything is made.
-void HostProgram::makeSizeChecks() {
+/// Emits checks of the conditions that ops put on sizes, beyond equal names: once a call, before anything is made, or
+/// those of a branch at its beginning.
+void HostProgram::makeSizeChecks(Block *branch) {
   for (const SizeConstraint &constraint : sizes.constraints()) {
+    if (branchOf(constraint) != branch)
+      continue;
     bool isEqual = constraint.relation == SizeConstraint::Relation::Equal;
     std::string why = "'" + constraint.op->getName().getStringRef().str() + "'";
     if (std::string name = labelOf(constraint.op->getLoc()); !name.empty())
@@ -235,7 +238,8 @@ void HostProgram::makeSizeChecks() {
     why += " needs it" + originOf(constraint.left, constraint.right);
     Value left = sizeValue(constraint.left), right = sizeValue(constraint.right);
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(headEnd);
+    if (!branch)
+      builder.setInsertionPoint(headEnd);
     rt::CheckOp::create(builder, constraint.op->getLoc(), left, isEqual ? rt::Relation::Equal : rt::Relation::AtMost,
                         right, sizes.toString(constraint.left), sizes.toString(constraint.right), why);
   }

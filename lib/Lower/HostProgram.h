@@ -63,7 +63,7 @@ private:
   FailureOr<Attribute> memoryOfInput(BlockArgument argument);
   Attribute memoryOfResult(Value root, Attribute home);
   void nameSizes();
-  void makeSizeChecks();
+  void makeSizeChecks(Block *branch = nullptr);
   std::string originOf(AffineExpr left, AffineExpr right);
   Value sizeValue(AffineExpr size);
   void makeOutputs(func::ReturnOp returnOp);

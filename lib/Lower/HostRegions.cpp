@@ -273,6 +273,8 @@ LogicalResult HostProgram::buildRegion(Block &block, Block &into, Operation *hos
   bool isOutermost = !outermost;
   if (isOutermost)
     outermost = hostOp;
+  if (isa<scf::IfOp>(hostOp))
+    makeSizeChecks(&block);
   auto buffersBefore = buffers;
   auto scalarsBefore = scalars;
   auto checkedBefore = checkedIndices;

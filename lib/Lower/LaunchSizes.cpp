@@ -21,13 +21,14 @@ namespace {
 class HostSizes {
 public:
   explicit HostSizes(func::FuncOp host) : sizes(host) {
-    for (rt::CheckOp check : host.getBody().front().getOps<rt::CheckOp>())
+    host.walk([&](rt::CheckOp check) {
       if (AffineExpr left = sizes.ofIndex(check.getLeft()), right = sizes.ofIndex(check.getRight()); left && right)
-        checks.push_back({check.getRelation() == rt::Relation::Equal, SymbolicSizes::normalize(right - left)});
+        checks.push_back({check.getRelation() == rt::Relation::Equal, SymbolicSizes::normalize(right - left), check});
+    });
   }
 
-  /// Returns true if every call that passes the checks meets this.
-  bool holds(Relation relation, AffineExpr left, AffineExpr right) const {
+  /// Returns true if every call that passes the checks before an op meets this.
+  bool holds(Relation relation, AffineExpr left, AffineExpr right, Operation *at) const {
     if (!sizes.isKnown(left) || !sizes.isKnown(right))
       return left && left == right;
     AffineExpr difference = SymbolicSizes::normalize(right - left);
@@ -35,13 +36,14 @@ public:
       return true;
     if (relation == Relation::Equal)
       return llvm::any_of(checks, [&](const Check &check) {
-        return check.isEqual &&
+        return check.isEqual && check.isMadeFor(at) &&
                (check.difference == difference || SymbolicSizes::normalize(check.difference + difference) == 0);
       });
     // A check implies every weaker need.
     return isNeverNegative(difference) || llvm::any_of(checks, [&](const Check &check) {
-             return isNeverNegative(SymbolicSizes::normalize(difference - check.difference)) ||
-                    (check.isEqual && isNeverNegative(SymbolicSizes::normalize(difference + check.difference)));
+             return check.isMadeFor(at) &&
+                    (isNeverNegative(SymbolicSizes::normalize(difference - check.difference)) ||
+                     (check.isEqual && isNeverNegative(SymbolicSizes::normalize(difference + check.difference))));
            });
   }
 
@@ -53,6 +55,10 @@ private:
   struct Check {
     bool isEqual;
     AffineExpr difference; // 0, or at least 0
+    Operation *op;
+
+    /// True for a check that a call has made where an op runs: those of a region stand at its beginning.
+    bool isMadeFor(Operation *at) const { return op->getBlock()->findAncestorOpInBlock(*at); }
   };
 
   bool isNeverNegative(AffineExpr size) const { return sizes.range(size).low >= 0; }
@@ -94,7 +100,7 @@ private:
                                     << " takes rank " << taken.size();
     for (auto [dimension, size, other] : llvm::enumerate(sizes, taken)) {
       AffineExpr wanted = inHost(other);
-      if (!host.holds(Relation::Equal, size, wanted))
+      if (!host.holds(Relation::Equal, size, wanted, dispatch))
         return dispatch.emitOpError() << name << " has " << host.toString(size) << " at dimension " << dimension
                                       << ", kernel @" << kernel.getSymName() << " is launched for "
                                       << host.toString(wanted);
@@ -121,7 +127,7 @@ private:
 
   LogicalResult verifyNeed(Relation relation, AffineExpr left, AffineExpr right, Operation *op) {
     AffineExpr leftHere = inHost(left), rightHere = inHost(right);
-    if (host.holds(relation, leftHere, rightHere))
+    if (host.holds(relation, leftHere, rightHere, dispatch))
       return success();
     InFlightDiagnostic error = dispatch.emitOpError()
                                << "launches kernel @" << kernel.getSymName() << ", where '" << op->getName()
@@ -158,14 +164,14 @@ LogicalResult verifyCopy(rt::CopyOp copy, const HostSizes &host) {
   auto type = cast<ShapedType>(copy.getSource().getType());
   for (auto [dimension, from, to] :
        llvm::enumerate(host.sizes.of(copy.getSource()), host.sizes.of(copy.getDestination()))) {
-    if (!host.holds(Relation::Equal, from, to))
+    if (!host.holds(Relation::Equal, from, to, copy))
       return copy.emitOpError() << "copies " << host.toString(from) << " at dimension " << dimension
                                 << " to a buffer with " << host.toString(to);
     if (!type.isDynamicDim(dimension))
       continue;
     AffineExpr size = host.sizes.ofIndex(given.front());
     given = given.drop_front();
-    if (!host.holds(Relation::Equal, from, size))
+    if (!host.holds(Relation::Equal, from, size, copy))
       return copy.emitOpError() << "is given " << host.toString(size) << " for dimension " << dimension << ", which is "
                                 << host.toString(from);
   }
@@ -184,7 +190,7 @@ LogicalResult verifyCollective(rt::CollectiveOp collective, const HostSizes &hos
         continue;
       bool scatters = dimension == 0 && collective.scattersRows();
       bool gathers = dimension == 0 && kind == rt::CollectiveKind::AllGatherRows;
-      if (!host.holds(Relation::Equal, scatters ? shareOf(from) : from, gathers ? shareOf(to) : to))
+      if (!host.holds(Relation::Equal, scatters ? shareOf(from) : from, gathers ? shareOf(to) : to, collective))
         return collective.emitOpError() << "takes " << host.toString(from) << " at dimension " << dimension
                                         << " to a buffer with " << host.toString(to);
     }
@@ -195,7 +201,7 @@ LogicalResult verifyCollective(rt::CollectiveOp collective, const HostSizes &hos
       continue;
     AffineExpr size = host.sizes.ofIndex(given.front());
     given = given.drop_front();
-    if (!host.holds(Relation::Equal, from, size))
+    if (!host.holds(Relation::Equal, from, size, collective))
       return collective.emitOpError() << "is given " << host.toString(size) << " for dimension " << dimension
                                       << ", which is " << host.toString(from);
   }
@@ -207,7 +213,7 @@ LogicalResult verifyCollective(rt::CollectiveOp collective, const HostSizes &hos
 LogicalResult verifyViews(const HostSizes &host) {
   auto verify = [&](Relation relation, AffineExpr left, AffineExpr right, Operation *op) -> LogicalResult {
     if (isa<arith::ArithDialect>(op->getDialect()) || (relation == Relation::AtMost && left == 0) ||
-        host.holds(relation, left, right))
+        host.holds(relation, left, right, op))
       return success();
     return op->emitOpError() << "needs " << host.toString(left)
                              << (relation == Relation::Equal ? " to be equal to " : " to be at most ")
@@ -234,7 +240,7 @@ LogicalResult verifyLoad(memref::LoadOp load, const HostSizes &host) {
     if (!number || *number < 0)
       return load.emitOpError() << "reads at an index that is no constant of at least 0";
     AffineExpr least = getAffineConstantExpr(*number + 1, load.getContext());
-    if (!host.holds(Relation::AtMost, least, size))
+    if (!host.holds(Relation::AtMost, least, size, load))
       return load.emitOpError() << "reads index " << *number << " of " << host.toString(size)
                                 << " elements; no rt.check says that there are so many";
   }

@@ -182,3 +182,22 @@ func.func @narrow(%x: tensor<?xf32> {nn.sizes = ["n"]}) {
 func.func @names(%x: tensor<?xf32> {nn.sizes = ["arg1.0"]}, %y: tensor<?xf32>) {
   return
 }
+
+// A branch makes no symbol a number, and limits none: what it needs is checked in it. Symbols that it needs to be equal
+// are one.
+// CHECK-LABEL: func.func @branches
+// CHECK-SAME: test_arguments = ["[n]", "[m]", "[m]", "[]"], test_checks = ["n == 4", "n == 8", "m <= 5"]
+func.func @branches(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.sizes = ["m"]},
+                    %z: tensor<?xf32> {nn.sizes = ["k"]}, %c: i1) {
+  scf.if %c {
+    %0 = tensor.cast %x : tensor<?xf32> to tensor<4xf32>
+    %1 = arith.addf %y, %z : tensor<?xf32>
+  } else {
+    %0 = tensor.cast %x : tensor<?xf32> to tensor<8xf32>
+    %c0 = arith.constant 0 : index
+    %m = tensor.dim %y, %c0 : tensor<?xf32>
+    %five = tensor.empty() : tensor<5xf32>
+    %1 = tensor.extract_slice %five[0] [%m] [1] : tensor<5xf32> to tensor<?xf32>
+  }
+  return
+}

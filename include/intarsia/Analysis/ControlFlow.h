@@ -11,6 +11,8 @@
 
 namespace intarsia {
 
+struct SizeConstraint;
+
 /// Returns true for an op with regions that the host runs: scf.if, scf.for, scf.while.
 bool isControlFlow(mlir::Operation *op);
 
@@ -21,6 +23,9 @@ llvm::SmallVector<mlir::Value> sourcesOf(mlir::Value value);
 
 /// Returns the results and arguments of control flow that may be the value of a use. Returns nothing for other uses.
 llvm::SmallVector<mlir::Value> targetsOf(mlir::OpOperand &use);
+
+/// Returns the innermost block of an scf.if whose calls alone must meet a condition on sizes; null if all must.
+mlir::Block *branchOf(const SizeConstraint &constraint);
 
 } // namespace intarsia
 
