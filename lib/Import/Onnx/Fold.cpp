@@ -374,31 +374,51 @@ Folder::Result Folder::concat() {
   return result;
 }
 
+/// Returns the indices that a slice of `size` elements has.
+llvm::SmallVector<int64_t> indicesOf(int64_t begin, int64_t end, int64_t step, int64_t size) {
+  begin = begin < 0 ? begin + size : begin;
+  end = end < -size ? (step < 0 ? -1 : 0) : end < 0 ? end + size : end;
+  begin = step > 0 ? std::clamp<int64_t>(begin, 0, size) : std::clamp<int64_t>(begin, -1, size - 1);
+  end = step > 0 ? std::clamp<int64_t>(end, 0, size) : std::clamp<int64_t>(end, -1, size - 1);
+  llvm::SmallVector<int64_t> indices;
+  for (int64_t at = begin; (step > 0 ? at < end : at > end) && at >= 0 && at < size;) {
+    indices.push_back(at);
+    if (llvm::AddOverflow(at, step, at))
+      break;
+  }
+  return indices;
+}
+
 Folder::Result Folder::slice() {
   const Elements *data = known(0);
   bool hasInputs = node.version >= 10;
   auto starts = hasInputs ? numbers(1) : node.integers("starts"), ends = hasInputs ? numbers(2) : node.integers("ends");
   auto axes = hasInputs ? numbers(3) : node.integers("axes");
   auto steps = hasInputs ? numbers(4) : std::nullopt;
-  if (!data || data->shape.size() != 1 || !starts || !ends || starts->size() != 1 || ends->size() != 1 ||
-      (hasInputs && ((node.has(3) && !axes) || (node.has(4) && !steps))) ||
-      (axes && (axes->size() != 1 || ((*axes)[0] != 0 && (*axes)[0] != -1))))
+  if (!data || !starts || !ends || (hasInputs && ((node.has(3) && !axes) || (node.has(4) && !steps))) ||
+      starts->size() != ends->size() || (axes && axes->size() != starts->size()) ||
+      (steps && steps->size() != starts->size()))
     return std::nullopt;
-  int64_t size = data->shape[0], step = steps && !steps->empty() ? steps->front() : 1;
-  if (step == 0)
-    return std::nullopt;
-  int64_t begin = starts->front(), end = ends->front();
-  begin = begin < 0 ? begin + size : begin;
-  end = end < -size ? (step < 0 ? -1 : 0) : end < 0 ? end + size : end;
-  begin = step > 0 ? std::clamp<int64_t>(begin, 0, size) : std::clamp<int64_t>(begin, -1, size - 1);
-  end = step > 0 ? std::clamp<int64_t>(end, 0, size) : std::clamp<int64_t>(end, -1, size - 1);
-  Elements result{{0}, {}};
-  for (int64_t at = begin; (step > 0 ? at < end : at > end) && at >= 0 && at < size;) {
-    result.values.push_back(data->values[at]);
-    if (llvm::AddOverflow(at, step, at))
-      break;
+  auto rank = int64_t(data->shape.size());
+  std::vector<llvm::SmallVector<int64_t>> kept(rank);
+  for (int64_t dimension = 0; dimension < rank; ++dimension)
+    kept[dimension] = llvm::to_vector(llvm::seq<int64_t>(0, data->shape[dimension]));
+  for (auto [number, start, end] : llvm::enumerate(*starts, *ends)) {
+    int64_t axis = axes ? (*axes)[number] : int64_t(number), step = steps ? (*steps)[number] : 1;
+    if (axis < -rank || axis >= rank || step == 0)
+      return std::nullopt;
+    axis += axis < 0 ? rank : 0;
+    kept[axis] = indicesOf(start, end, step, data->shape[axis]);
   }
-  result.shape[0] = result.values.size();
+  Elements result;
+  for (const auto &indices : kept)
+    result.shape.push_back(indices.size());
+  forEachIndex(result.shape, [&](llvm::ArrayRef<int64_t> index) {
+    llvm::SmallVector<int64_t> from;
+    for (auto [indices, i] : llvm::zip_equal(kept, index))
+      from.push_back(indices[i]);
+    result.values.push_back(data->values[positionOf(from, data->shape)]);
+  });
   return result;
 }
 

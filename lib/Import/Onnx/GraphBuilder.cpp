@@ -124,6 +124,12 @@ Shape GraphBuilder::shapeOf(Location at, Value tensor) {
 
 void GraphBuilder::setShape(Value tensor, const Shape &shape) { shapes[tensor] = shape; }
 
+void GraphBuilder::forgetSince(const Knowledge &before) {
+  shapes = before.shapes;
+  refusals = before.refusals;
+  builder.sink() = before.errors;
+}
+
 bool GraphBuilder::areEqual(const Size &one, const Size &other) const {
   if (!one.isDynamic() || !other.isDynamic())
     return one.value == other.value;
@@ -316,8 +322,10 @@ void GraphBuilder::buildNode(const Node &node) {
   if (!isBuilt)
     return leaveOut(/*hasReason=*/true);
   NodeContext context(*this, node, version, builder.nodeLocation(nameOf(node)));
-  if (!foldNode(context) && !context.isRefused())
+  if (!foldNode(context) && !context.isRefused()) {
     row->build(context);
+    followCondition(context);
+  }
   leaveOut(context.isRefused());
 }
 

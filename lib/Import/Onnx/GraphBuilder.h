@@ -56,6 +56,15 @@ public:
   Shape shapeOf(mlir::Location at, mlir::Value tensor);
   /// Remembers the sizes of a tensor.
   void setShape(mlir::Value tensor, const Shape &shape);
+  /// What is known of tensors, and what is refused and reported.
+  struct Knowledge {
+    llvm::DenseMap<mlir::Value, Shape> shapes;
+    Refusals refusals;
+    importer::Errors errors;
+  };
+  Knowledge knowledge() const { return {shapes, refusals, builder.sink()}; }
+  /// Forgets what was built since then, and is erased.
+  void forgetSince(const Knowledge &before);
   /// True if two sizes are the same number, or the same size of a call.
   bool areEqual(const Size &one, const Size &other) const;
 

@@ -60,6 +60,13 @@ struct Elements {
   std::vector<Element> values;
 };
 
+/// A condition that a size of the call decides: it is a number, or with `isNegated` it is another one.
+struct SizeCondition {
+  Size size = 0;
+  int64_t number = 0;
+  bool isNegated = false;
+};
+
 /// True for a shape that no call decides.
 inline bool isStatic(llvm::ArrayRef<Size> shape) {
   return llvm::none_of(shape, [](const Size &size) { return size.isDynamic(); });
@@ -75,6 +82,7 @@ struct GraphValue {
   mlir::Value tensor;                       ///< null until an op reads it as data
   std::shared_ptr<const Elements> elements; ///< null if they are not known
   const Tensor *stored = nullptr;           ///< in the file, if it lies there
+  std::optional<SizeCondition> condition;   ///< what its one element, a bool, says of a size of the call
   bool isRefused = false;                   ///< it is computed by a node that is not imported
 };
 

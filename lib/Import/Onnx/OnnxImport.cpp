@@ -10,6 +10,7 @@
 #include "lib/Import/Onnx/OpTable.h"
 #include "lib/Support/FileVersions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -46,8 +47,8 @@ static llvm::Error printable(llvm::StringRef message) {
 
 llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(const ImportRequest &request) {
   MLIRContext *context = request.context;
-  context->loadDialect<arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect, math::MathDialect, nn::NnDialect,
-                       scf::SCFDialect, tensor::TensorDialect>();
+  context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, linalg::LinalgDialect,
+                       math::MathDialect, nn::NnDialect, scf::SCFDialect, tensor::TensorDialect>();
   if (request.options.context)
     return llvm::createStringError("--context is for language models of a model directory or a GGUF file");
   FileVersions::note(request.path.str());

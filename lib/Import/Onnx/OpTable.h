@@ -43,6 +43,9 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);
 /// if it is not, or if they are not known.
 bool foldNode(NodeContext &node);
 
+/// Remembers what the result of a node that was built says of a size of the call (GraphValue::condition), if it does.
+void followCondition(NodeContext &node);
+
 /// The newest version of the operator set of ai.onnx that is known.
 constexpr int64_t newestVersion = 28;
 

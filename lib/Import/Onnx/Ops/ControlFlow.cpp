@@ -7,6 +7,7 @@
 #include "lib/Import/Onnx/OpTable.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -28,85 +29,133 @@ RankedTensorType commonType(RankedTensorType one, RankedTensorType other) {
   return RankedTensorType::get(shape, one.getElementType());
 }
 
-/// The results of a branch as tensors, in its block.
+/// What a branch computes in its block.
 struct Branch {
-  llvm::SmallVector<Value> tensors;
-  llvm::SmallVector<DataType> types;
+  llvm::SmallVector<GraphValue> values;
+  llvm::SmallVector<Value> tensors; ///< null for those that are none of IR
+  bool isRefused = false;           ///< a result is computed by a node that is not imported
 };
 
-std::optional<Branch> buildBranch(NodeContext &node, const Graph &graph, Region &region) {
+Branch buildBranch(NodeContext &node, const Graph &graph, Region &region) {
   OpBuilder::InsertionGuard guard(node.ops());
   Block &block = region.front();
   block.clear(); // of a terminator
   node.ops().setInsertionPointToEnd(&block);
-  llvm::SmallVector<GraphValue> values = node.graph.buildNested(graph, {});
   Branch branch;
-  for (GraphValue &value : values) {
-    if (value.isRefused || value.type == DataType::Undefined) {
-      node.leaveOut();
-      return std::nullopt;
-    }
-    Value tensor = node.graph.tensorOf(node.at, value);
-    if (!tensor) {
-      node.refuse("a result has elements of type " + nameOf(value.type) + ", which are not computed with");
-      return std::nullopt;
-    }
-    branch.tensors.push_back(tensor);
-    branch.types.push_back(value.type);
+  branch.values = node.graph.buildNested(graph, {});
+  for (GraphValue &value : branch.values) {
+    branch.isRefused |= value.isRefused || value.type == DataType::Undefined;
+    branch.tensors.push_back(branch.isRefused ? Value() : node.graph.tensorOf(node.at, value));
   }
   return branch;
 }
 
-/// If: a condition that is known chooses now, so that branches may have results of different shapes.
-void branch(NodeContext &node) {
-  const Graph *yes = node.subgraph("then_branch"), *no = node.subgraph("else_branch");
-  if (!yes || !no)
-    return;
-  if (!node.isOf(0, isBool, "bool"))
-    return;
-  if (std::optional<int64_t> known = node.knownNumber(node.input(0))) {
-    llvm::SmallVector<GraphValue> values = node.graph.buildNested(*known ? *yes : *no, {});
-    for (auto [number, value] : llvm::enumerate(values))
-      node.result(number, value);
-    return;
+/// Returns the types of what both branches yield; null, with the reason, if they have none.
+std::optional<llvm::SmallVector<Type>> commonTypes(const Branch &yes, const Branch &no, size_t wanted,
+                                                   std::string &reason) {
+  if (yes.tensors.size() != no.tensors.size() || yes.tensors.size() < wanted) {
+    reason = "branches have different numbers of results";
+    return std::nullopt;
   }
-  Value condition = node.tensor(0);
-  if (node.isRefused() || !tensorType(condition).hasStaticShape() || tensorType(condition).getNumElements() != 1)
-    return node.refuse("the condition is not one element");
-  OpBuilder &ops = node.ops();
-  llvm::SmallVector<Value> indices(tensorType(condition).getRank(), arith::ConstantIndexOp::create(ops, node.at, 0));
-  Value chosen = tensor::ExtractOp::create(ops, node.at, condition, indices);
-  // The types of the results follow from what both regions hold.
-  auto holder = scf::IfOp::create(ops, node.at, TypeRange{}, chosen, /*addThenBlock=*/true, /*addElseBlock=*/true);
-  std::optional<Branch> first = buildBranch(node, *yes, holder.getThenRegion());
-  std::optional<Branch> second = buildBranch(node, *no, holder.getElseRegion());
-  if (!first || !second || first->tensors.size() != second->tensors.size() ||
-      first->tensors.size() < node.outputCount())
-    return node.refuse("branches have different numbers of results");
   llvm::SmallVector<Type> types;
-  for (auto [one, other] : llvm::zip_equal(first->tensors, second->tensors)) {
+  for (auto [number, one, other] : llvm::enumerate(yes.tensors, no.tensors)) {
+    if (!one || !other) {
+      reason = "a result has elements of type " + nameOf((one ? no : yes).values[number].type) +
+               ", which are not computed with";
+      return std::nullopt;
+    }
     RankedTensorType type = commonType(tensorType(one), tensorType(other));
-    if (!type)
-      return node.refuse("branches have results of different types or numbers of dimensions, and the condition is "
-                         "computed by the call");
+    if (!type) {
+      reason = "branches have results of different types or numbers of dimensions, and the condition is computed by "
+               "the call";
+      return std::nullopt;
+    }
     types.push_back(type);
   }
+  return types;
+}
+
+/// Returns the condition of a branch as an i1.
+Value conditionOf(NodeContext &node, const std::optional<SizeCondition> &ofSizes) {
+  OpBuilder &ops = node.ops();
+  auto index = [&](int64_t number) { return arith::ConstantIndexOp::create(ops, node.at, number); };
+  if (ofSizes)
+    return arith::CmpIOp::create(ops, node.at, ofSizes->isNegated ? arith::CmpIPredicate::ne : arith::CmpIPredicate::eq,
+                                 cast<Value>(node.ir().size(ofSizes->size)), index(ofSizes->number));
+  Value condition = node.tensor(0);
+  if (!node.isRefused() && (!tensorType(condition).hasStaticShape() || tensorType(condition).getNumElements() != 1))
+    node.refuse("the condition is not one element");
+  if (node.isRefused())
+    return {};
+  llvm::SmallVector<Value> indices(tensorType(condition).getRank(), index(0));
+  return tensor::ExtractOp::create(ops, node.at, condition, indices);
+}
+
+/// If: a condition that is known chooses now, so that branches may have results of different shapes. So does one that
+/// asks whether a size of the call is a number, if branches have such results or one of them cannot be built: a call is
+/// held to that number.
+void branch(NodeContext &node) {
+  const Graph *yes = node.subgraph("then_branch"), *no = node.subgraph("else_branch");
+  if (!yes || !no || !node.isOf(0, isBool, "bool"))
+    return;
+  auto define = [&](llvm::ArrayRef<GraphValue> values) {
+    for (auto [number, value] : llvm::enumerate(values))
+      node.result(number, value);
+  };
+  if (std::optional<int64_t> known = node.knownNumber(node.input(0)))
+    return define(node.graph.buildNested(*known ? *yes : *no, {}));
+  std::optional<SizeCondition> ofSizes = node.input(0).condition;
+  Value chosen = conditionOf(node, ofSizes);
+  if (!chosen)
+    return;
+  OpBuilder &ops = node.ops();
+  // The types of the results follow from what both regions hold.
+  auto holder = scf::IfOp::create(ops, node.at, TypeRange{}, chosen, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  // Of conditions on sizes, the branch in which the size is known is built first.
+  bool isThenFirst = !ofSizes || !ofSizes->isNegated;
+  Region &thenRegion = holder.getThenRegion(), &elseRegion = holder.getElseRegion();
+  Branch first = buildBranch(node, isThenFirst ? *yes : *no, isThenFirst ? thenRegion : elseRegion);
+  if (first.isRefused)
+    return node.leaveOut();
+  GraphBuilder::Knowledge before = node.graph.knowledge();
+  Branch second = buildBranch(node, isThenFirst ? *no : *yes, isThenFirst ? elseRegion : thenRegion);
+  std::string reason;
+  std::optional<llvm::SmallVector<Type>> types;
+  if (!second.isRefused)
+    types = commonTypes(isThenFirst ? first : second, isThenFirst ? second : first, node.outputCount(), reason);
+  if (!types && ofSizes) {
+    node.graph.forgetSince(before);
+    std::string message =
+        "a size must be " + std::to_string(ofSizes->number) + ", for which alone the model is imported";
+    Value isMet = chosen;
+    if (ofSizes->isNegated)
+      isMet = arith::XOrIOp::create(ops, node.at, chosen, arith::ConstantIntOp::create(ops, node.at, 1, 1));
+    cf::AssertOp::create(ops, node.at, isMet, message);
+    Block &kept = (isThenFirst ? thenRegion : elseRegion).front();
+    holder->getBlock()->getOperations().splice(holder->getIterator(), kept.getOperations());
+    holder.erase();
+    return define(first.values);
+  }
+  if (second.isRefused)
+    return node.leaveOut();
+  if (!types)
+    return node.refuse(reason);
   auto finish = [&](Block &block, llvm::ArrayRef<Value> tensors) {
     OpBuilder::InsertionGuard guard(ops);
     ops.setInsertionPointToEnd(&block);
     llvm::SmallVector<Value> results;
-    for (auto [tensor, type] : llvm::zip_equal(tensors, types))
+    for (auto [tensor, type] : llvm::zip_equal(tensors, *types))
       results.push_back(tensor.getType() == type ? tensor : Value(tensor::CastOp::create(ops, node.at, type, tensor)));
     scf::YieldOp::create(ops, node.at, results);
   };
-  auto result = scf::IfOp::create(ops, node.at, types, chosen, /*addThenBlock=*/false, /*addElseBlock=*/false);
-  result.getThenRegion().takeBody(holder.getThenRegion());
-  result.getElseRegion().takeBody(holder.getElseRegion());
+  auto result = scf::IfOp::create(ops, node.at, *types, chosen, /*addThenBlock=*/false, /*addElseBlock=*/false);
+  result.getThenRegion().takeBody(thenRegion);
+  result.getElseRegion().takeBody(elseRegion);
   holder.erase();
-  finish(result.getThenRegion().front(), first->tensors);
-  finish(result.getElseRegion().front(), second->tensors);
+  finish(result.getThenRegion().front(), isThenFirst ? first.tensors : second.tensors);
+  finish(result.getElseRegion().front(), isThenFirst ? second.tensors : first.tensors);
   for (auto [number, value] : llvm::enumerate(result.getResults()))
-    node.result(number, value, first->types[number]);
+    node.result(number, value, first.values[number].type);
 }
 
 /// Joins the results of all iterations along a new first dimension, or an axis.

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
@@ -44,41 +46,96 @@ std::optional<Coordinates> coordinates(NodeContext &node, llvm::StringRef mode, 
   return std::nullopt;
 }
 
+/// What a node says of the size of its result.
+struct Resizing {
+  llvm::SmallVector<int64_t> axes;
+  std::vector<double> scales; ///< of each axis; empty if there are sizes
+  std::optional<Shape> sizes; ///< of each axis, or none
+  bool isStretched = false;   ///< sizes are those of the result, whatever scales follow from them
+};
+
+/// Reads the inputs X, scales; since version 11 X, roi, scales, sizes. Upsample had an attribute at first.
+std::optional<Resizing> resizingOf(NodeContext &node, const Shape &shape) {
+  auto rank = int64_t(shape.size());
+  bool isUpsample = node.node.op == "Upsample", isOld = isUpsample || node.version < 11;
+  size_t scalesAt = isOld ? 1 : 2;
+  Resizing resizing;
+  if (isUpsample && node.version < 9) {
+    if (const Attribute *given = node.attribute("scales"))
+      resizing.scales.assign(given->numbers.begin(), given->numbers.end());
+  } else if (node.has(scalesAt)) {
+    const Elements *given = node.elements(scalesAt, "scales");
+    for (const Element &each : given ? llvm::ArrayRef(given->values) : llvm::ArrayRef<Element>())
+      resizing.scales.push_back(each.isSize() ? 0 : each.number());
+  }
+  if (!isOld && node.has(3))
+    resizing.sizes = sizesOf(node, 3, "sizes");
+  resizing.axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (auto given = node.integers("axes")) {
+    resizing.axes = *given;
+    for (int64_t &axis : resizing.axes)
+      axis = node.axis(axis, rank, "axes");
+  }
+  if (!node.isRefused() && (resizing.sizes ? resizing.sizes->size() : resizing.scales.size()) != resizing.axes.size())
+    node.refuse("'scales' and 'sizes' have no entry for each axis");
+  llvm::StringRef policy = node.text("keep_aspect_ratio_policy", "stretch");
+  if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
+    node.refuse("attribute 'keep_aspect_ratio_policy' is '" + policy + "'");
+  if (node.isRefused())
+    return std::nullopt;
+  resizing.isStretched = resizing.sizes && policy == "stretch";
+  if (!resizing.sizes || resizing.isStretched)
+    return resizing;
+  std::optional<double> common;
+  for (auto [axis, size] : llvm::zip_equal(resizing.axes, *resizing.sizes)) {
+    if (shape[axis].isDynamic() || size.isDynamic()) {
+      node.refuse("attribute 'keep_aspect_ratio_policy' needs to know the size of dimension " + llvm::Twine(axis));
+      return std::nullopt;
+    }
+    double scale = double(size.value) / shape[axis].value;
+    common = !common ? scale : policy == "not_larger" ? std::min(*common, scale) : std::max(*common, scale);
+  }
+  for (auto [axis, size] : llvm::zip_equal(resizing.axes, *resizing.sizes))
+    size = integerOf(std::floor(*common * shape[axis].value + 0.5));
+  resizing.scales.assign(resizing.axes.size(), common.value_or(1));
+  return resizing;
+}
+
+/// Returns the size of a result of a size of the call, rounded down; nullopt if the scale is no quotient of small
+/// numbers.
+std::optional<Size> scaled(NodeContext &node, const Size &size, double scale) {
+  for (int64_t divisor = 1; divisor <= 64; ++divisor) {
+    double factor = scale * divisor;
+    if (factor < 1 || factor > 4096 || factor != std::floor(factor))
+      continue;
+    Size whole = node.compute(importer::SizeOp::Multiply, size, int64_t(factor));
+    return divisor == 1 ? whole : node.compute(importer::SizeOp::Divide, whole, divisor);
+  }
+  return std::nullopt;
+}
+
+/// Holds a call to a result of more than one position: where there is one, it is another one.
+void holdToSeveral(NodeContext &node, int64_t axis, const Size &result) {
+  OpBuilder &ops = node.ops();
+  if (!result.isDynamic())
+    return;
+  Value one = arith::ConstantIndexOp::create(ops, node.at, 1), size = cast<Value>(node.ir().size(result));
+  Value isMet = arith::CmpIOp::create(ops, node.at, arith::CmpIPredicate::sgt, size, one);
+  cf::AssertOp::create(ops, node.at, isMet, ("dimension " + llvm::Twine(axis) + " is resized to more than 1").str());
+}
+
 void resize(NodeContext &node) {
   Value data = node.tensor(0);
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, data);
-  auto rank = int64_t(shape.size());
-  bool isUpsample = node.node.op == "Upsample", isOld = isUpsample || node.version < 11;
-  // Inputs: X, scales; since version 11 X, roi, scales, sizes. Upsample had an attribute at first.
-  size_t scalesAt = isOld ? 1 : 2;
-  std::vector<double> scales;
-  std::optional<llvm::SmallVector<int64_t>> sizes;
-  if (isUpsample && node.version < 9) {
-    const Attribute *given = node.attribute("scales");
-    if (given)
-      scales.assign(given->numbers.begin(), given->numbers.end());
-  } else if (node.has(scalesAt)) {
-    const Elements *given = node.elements(scalesAt, "scales");
-    for (const Element &each : given ? llvm::ArrayRef(given->values) : llvm::ArrayRef<Element>())
-      scales.push_back(each.number());
-  }
-  if (!isOld && node.has(3))
-    sizes = node.integers(3, "sizes");
-  llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (auto given = node.integers("axes")) {
-    axes = *given;
-    for (int64_t &axis : axes)
-      axis = node.axis(axis, rank, "axes");
-  }
-  if (node.isRefused())
+  std::optional<Resizing> resizing = resizingOf(node, shape);
+  if (!resizing)
     return;
-  if (sizes ? sizes->size() != axes.size() : scales.size() != axes.size())
-    return node.refuse("'scales' and 'sizes' have no entry for each axis");
+  const llvm::SmallVector<int64_t> &axes = resizing->axes;
+  bool isOld = node.node.op == "Upsample" || node.version < 11;
   llvm::StringRef kind = node.text("mode", "nearest");
   llvm::StringRef mode = isOld ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
   llvm::StringRef rounding = isOld ? "floor" : node.text("nearest_mode", "round_prefer_floor");
-  llvm::StringRef policy = node.text("keep_aspect_ratio_policy", "stretch");
   auto interpolation = llvm::StringSwitch<std::optional<nn::Interpolation>>(kind)
                            .Case("nearest", nn::Interpolation::Nearest)
                            .Cases({"linear", "bilinear"}, nn::Interpolation::Linear)
@@ -90,8 +147,8 @@ void resize(NodeContext &node) {
                      .Case("round_prefer_floor", nn::NearestRounding::HalfDown)
                      .Case("round_prefer_ceil", nn::NearestRounding::HalfUp)
                      .Default(std::nullopt);
-  if (!interpolation || !nearest || (policy != "stretch" && policy != "not_larger" && policy != "not_smaller"))
-    return node.refuse("attributes 'mode', 'nearest_mode' or 'keep_aspect_ratio_policy' are unknown");
+  if (!interpolation || !nearest)
+    return node.refuse("attributes 'mode' or 'nearest_mode' are unknown");
   std::vector<double> region;
   if (mode == "tf_crop_and_resize") {
     const Elements *given = node.has(1) ? node.elements(1, "roi") : nullptr;
@@ -100,47 +157,50 @@ void resize(NodeContext &node) {
     if (region.size() != 2 * axes.size())
       return node.refuse("'roi' has no begin and end for each axis");
   }
-  if (sizes && policy != "stretch") {
-    std::optional<double> common;
-    for (auto [axis, size] : llvm::zip_equal(axes, *sizes)) {
-      if (shape[axis].isDynamic())
-        return node.refuse("attribute 'keep_aspect_ratio_policy' needs to know the size of dimension " +
-                           llvm::Twine(axis));
-      double scale = double(size) / shape[axis].value;
-      common = !common ? scale : policy == "not_larger" ? std::min(*common, scale) : std::max(*common, scale);
-    }
-    for (auto [axis, size] : llvm::zip_equal(axes, *sizes))
-      size = integerOf(std::floor(*common * shape[axis].value + 0.5));
-    scales.assign(axes.size(), common.value_or(1));
-  }
   // Where a scale is the quotient of both sizes, the op divides them, which rounds less.
-  bool areRatios = mode != "tf_crop_and_resize" && mode != "half_pixel_symmetric";
-  llvm::SmallVector<int64_t> changed, results;
+  bool areRatios = mode != "tf_crop_and_resize" && mode != "half_pixel_symmetric", isStepKnown = true;
+  llvm::SmallVector<int64_t> changed;
   llvm::SmallVector<float> steps, shifts, offsets;
+  Shape results;
   for (auto [number, axis] : llvm::enumerate(axes)) {
     const Size &size = shape[axis];
-    double scale = number < scales.size() ? scales[number] : 0;
-    bool isSame = (sizes && policy == "stretch") ? !size.isDynamic() && (*sizes)[number] == size.value : scale == 1;
+    double scale = resizing->scales.empty() ? 0 : resizing->scales[number];
+    bool isSame = resizing->isStretched ? node.graph.areEqual((*resizing->sizes)[number], size) : scale == 1;
     if (isSame && region.empty())
       continue;
-    if (size.isDynamic())
-      return node.refuse("resizes dimension " + llvm::Twine(axis) + ", whose size depends on the call");
-    int64_t result = sizes ? (*sizes)[number] : integerOf(std::floor(size.value * scale));
-    if (sizes && policy == "stretch")
-      scale = double(result) / size.value;
-    if (!(scale > 0) || !std::isfinite(scale) || result < 0)
+    bool isDynamic = size.isDynamic() || (resizing->sizes && (*resizing->sizes)[number].isDynamic());
+    if (!isDynamic && resizing->isStretched)
+      scale = double((*resizing->sizes)[number].value) / size.value;
+    if (!(isDynamic && resizing->isStretched) && (!(scale > 0) || !std::isfinite(scale)))
       return node.refuse("a scale is " + llvm::Twine(std::to_string(scale)));
-    areRatios &= size.value * scale == double(result) || (mode == "align_corners" && result == 1);
-    auto line = coordinates(node, mode, size.value, result, scale, region.empty() ? 0 : region[number],
-                            region.empty() ? 1 : region[axes.size() + number]);
+    std::optional<Size> result = resizing->sizes ? (*resizing->sizes)[number]
+                                 : isDynamic     ? scaled(node, size, scale)
+                                                 : Size(integerOf(std::floor(size.value * scale)));
+    if (!result || (isDynamic && mode == "tf_crop_and_resize"))
+      return node.refuse("resizes dimension " + llvm::Twine(axis) + ", whose size depends on the call, by a scale of " +
+                         llvm::Twine(std::to_string(scale)) + " and coordinate_transformation_mode '" + mode + "'");
+    if (!result->isDynamic() && result->value < 0)
+      return node.refuse("a scale is " + llvm::Twine(std::to_string(scale)));
+    // A scale that is a whole number is the quotient of any sizes.
+    bool isWhole = scale > 0 && scale == std::floor(scale);
+    bool isRatio = resizing->isStretched || (isDynamic ? isWhole : size.value * scale == double(result->value)) ||
+                   (mode == "align_corners" && !isDynamic && result->value == 1);
+    areRatios &= isRatio;
+    isStepKnown &= !isDynamic || (scale > 0 && (mode != "align_corners" && mode != "tf_crop_and_resize" &&
+                                                (mode != "half_pixel_symmetric" || isWhole)));
+    auto line = coordinates(node, mode, isDynamic ? 1 : size.value,
+                            isDynamic ? std::max<int64_t>(2, integerOf(scale)) : result->value, scale > 0 ? scale : 1,
+                            region.empty() ? 0 : region[number], region.empty() ? 1 : region[axes.size() + number]);
     if (!line)
       return;
+    if (isDynamic && mode == "pytorch_half_pixel" && !(scale >= 2))
+      holdToSeveral(node, axis, *result);
     changed.push_back(axis);
-    results.push_back(result);
+    results.push_back(*result);
     steps.push_back(line->scale);
     shifts.push_back(line->shift);
     offsets.push_back(line->offset);
-    shape[axis] = result;
+    shape[axis] = *result;
   }
   if (changed.empty())
     return node.result(data);
@@ -151,18 +211,38 @@ void resize(NodeContext &node) {
   DataType computed = isComputed ? type : DataType::Float;
   if (!isNearest && !isFloat(type) && bitsOf(type) > 16)
     return node.refuse("elements are of type " + nameOf(type));
+  if (!areRatios && !isStepKnown)
+    return node.refuse("resizes dimensions whose sizes depend on the call, by scales that are no whole numbers, with "
+                       "coordinate_transformation_mode '" +
+                       mode + "'");
   if (!areRatios && llvm::any_of(steps, [](float step) { return !(step > 0); }))
     return node.refuse("all positions of an axis read one element");
   OpBuilder &ops = node.ops();
   bool antialias = node.integer("antialias", 0) != 0 && !isNearest;
+  // Weights of an antialiased axis are counted when it is compiled.
+  if (antialias && areRatios && !(isStatic(results) && isStatic(node.graph.shapeOf(node.at, data)))) {
+    if (!isStepKnown || llvm::is_contained(steps, 0))
+      return node.refuse("attribute 'antialias' needs to know the sizes of the dimensions");
+    areRatios = false;
+  }
   FloatAttr outside;
   if (mode == "tf_crop_and_resize" && !isNearest)
     outside = ops.getF32FloatAttr(float(node.number("extrapolation_value", 0)));
-  Value input = node.cast(data, type, computed);
+  Value input = node.cast(data, type, computed), like;
+  DenseI64ArrayAttr sizes;
+  if (isStatic(results)) {
+    llvm::SmallVector<int64_t> numbers;
+    for (const Size &size : results)
+      numbers.push_back(size.value);
+    sizes = ops.getDenseI64ArrayAttr(numbers);
+  } else {
+    // Sizes of a call are those of a tensor, whose elements are not read.
+    like = node.filled(results, ops.getF32FloatAttr(0));
+  }
   Value result = nn::ResizeOp::create(
-      ops, node.at, node.ir().tensorType(shape, node.irType(computed)), input, Value(), *interpolation, changed,
-      ops.getDenseI64ArrayAttr(results), areRatios ? DenseF32ArrayAttr() : ops.getDenseF32ArrayAttr(steps),
-      ops.getDenseF32ArrayAttr(shifts), ops.getDenseF32ArrayAttr(offsets),
+      ops, node.at, node.ir().tensorType(shape, node.irType(computed)), input, like, *interpolation, changed, sizes,
+      areRatios ? DenseF32ArrayAttr() : ops.getDenseF32ArrayAttr(steps), ops.getDenseF32ArrayAttr(shifts),
+      ops.getDenseF32ArrayAttr(offsets),
       /*corners=*/areRatios && mode == "align_corners", *nearest,
       llvm::APFloat(float(node.number("cubic_coeff_a", -0.75))),
       node.integer("exclude_outside", 0) != 0 && *interpolation == nn::Interpolation::Cubic, antialias, outside);

@@ -305,7 +305,8 @@ struct Range {
 /// None is returned, and the node refused, for a slice backwards that would have to be clamped in the call.
 std::optional<Range> rangeOf(NodeContext &node, const Element &first, const Element &last, const Size &size,
                              bool isForward) {
-  constexpr int64_t far = std::numeric_limits<int32_t>::max();
+  // Exporters write it for what has no end; tf2onnx the least of them.
+  constexpr int64_t far = 1'000'000'000;
   int64_t high = isForward ? 0 : -1;
   bool isBegun = first.isInteger() && (first.integer >= far || first.integer == -1);
   bool isEnded = last.isInteger() && (last.integer <= -far || last.integer == 0);
