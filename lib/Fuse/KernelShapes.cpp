@@ -96,6 +96,11 @@ static bool isStored(OpOperand &use) {
   return user && user.getStoredOperand(use.getOperandNumber()) != StoredOperand::None;
 }
 
+/// Matrices that a kernel reads where they lie.
+static bool isMatrix(OpOperand &use) {
+  return isa<nn::MatmulOp>(use.getOwner()) && isa<RankedTensorType>(use.get().getType());
+}
+
 /// Scalars that groups clone are few steps from a constant: a scale, its reciprocal, a cast, a fill with it. The walk
 /// visits what several steps share once for each, so its depth is bounded.
 static constexpr unsigned largestScalarDepth = 8;
@@ -131,7 +136,7 @@ static bool isCloneableValue(Value value, unsigned depth = 0) {
 }
 
 bool fuse::isCloned(OpOperand &use) {
-  return use.get().getType().isIndex() || (!isStored(use) && isCloneableValue(use.get()));
+  return use.get().getType().isIndex() || (!isStored(use) && !isMatrix(use) && isCloneableValue(use.get()));
 }
 
 llvm::SetVector<Value> fuse::capturedValues(Operation *op) {
