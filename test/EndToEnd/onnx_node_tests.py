@@ -5,7 +5,9 @@
 
 It needs the `onnx` package: `PYTHONPATH=build/dev/python .venv-bench/bin/python test/EndToEnd/onnx_node_tests.py`.
 A test gives all inputs of its op as inputs of the call. Where an op has to know one of them when it is compiled (axes,
-pads, the shape of a Reshape), the test is run again with its small inputs as constants of the model.
+pads, the shape of a Reshape), the test is run again with its small inputs as constants of the model. Sequences and
+optional values are made of tensors inside of the model, and taken apart there. With `--dynamic` each dimension of each
+input is a size of the call of its own.
 """
 
 from __future__ import annotations
@@ -32,18 +34,88 @@ MUST_BE_KNOWN = "must be known to the compiler"
 SMALL = 64
 
 
-def tensors_of(values: Any) -> list[np.ndarray] | None:
-    """Return inputs or outputs as arrays; None if one is a sequence, a text or nothing."""
-    arrays = []
-    for value in values:
-        if isinstance(value, onnx.TensorProto):
-            value = onnx.numpy_helper.to_array(value)
-        if isinstance(value, (bool, int, float)) or np.isscalar(value):
-            value = np.asarray(value)
-        if not isinstance(value, np.ndarray) or value.dtype.kind in "OUS":
+def array_of(value: Any) -> np.ndarray | None:
+    """Return a tensor as an array; None for texts and what is no tensor."""
+    if isinstance(value, onnx.TensorProto):
+        value = onnx.numpy_helper.to_array(value)
+    if isinstance(value, (bool, int, float)) or np.isscalar(value):
+        value = np.asarray(value)
+    return value if isinstance(value, np.ndarray) and value.dtype.kind not in "OUS" else None
+
+
+def info_of(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+    """Return an input for an array."""
+    element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(name, element, array.shape)
+
+
+def is_tensor(info: onnx.ValueInfoProto) -> bool:
+    return info.type.HasField("tensor_type")
+
+
+def with_tensors(
+    model: onnx.ModelProto, given: list[Any], wanted: list[Any]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray], list[np.ndarray]] | None:
+    """Return a model whose inputs and results are tensors, with them; None if one is a text or a map.
+
+    A sequence is constructed of tensors, a result that is one is taken apart, with its length.
+    """
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    infos = [info for info in model.graph.input if info.name not in stored]
+    inputs, expected, before, after, kept, results = {}, [], [], [], [], []
+    for info, value in zip(infos, given, strict=False):  # tests give fewer than there are
+        array = array_of(value)
+        if array is not None:
+            inputs[info.name] = array
+            kept.append(info if is_tensor(info) else info_of(info.name, array))
+            continue
+        if value is None:
+            before.append(onnx.helper.make_node("Optional", [], [info.name]))
+            continue
+        parts = [array_of(part) for part in value] if isinstance(value, list) else [None]
+        if any(part is None for part in parts):
             return None
-        arrays.append(value)
-    return arrays
+        names = [f"{info.name}_{number}" for number in range(len(parts))]
+        inputs.update(zip(names, parts, strict=True))
+        kept.extend(map(info_of, names, parts))
+        kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
+        empty = onnx.helper.make_node(
+            "SequenceEmpty", [], [info.name], dtype=kind.sequence_type.elem_type.tensor_type.elem_type
+        )
+        before.append(onnx.helper.make_node("SequenceConstruct", names, [info.name]) if parts else empty)
+    for info, value in zip(model.graph.output, wanted, strict=True):
+        array = array_of(value)
+        if array is not None:
+            expected.append(array)
+            results.append(info_of(info.name, array))
+            continue
+        parts = [array_of(part) for part in value] if isinstance(value, list) else [None]
+        if any(part is None for part in parts):
+            return None
+        length = f"{info.name}_length"
+        after.append(onnx.helper.make_node("SequenceLength", [info.name], [length]))
+        for number, part in enumerate(parts):
+            place, name = f"{info.name}_place{number}", f"{info.name}_{number}"
+            after.append(onnx.helper.make_node("Constant", [], [place], value_int=number))
+            after.append(onnx.helper.make_node("SequenceAt", [info.name, place], [name]))
+            results.append(info_of(name, part))
+        results.append(info_of(length, np.asarray(0)))
+        expected.extend([*parts, np.asarray(len(parts))])
+    nodes = [*before, *model.graph.node, *after]
+    del changed.graph.node[:], changed.graph.input[:], changed.graph.output[:]
+    changed.graph.node.extend(nodes)
+    changed.graph.input.extend([*kept, *(info for info in model.graph.input if info.name in stored)])
+    changed.graph.output.extend(results)
+    return changed, inputs, expected
+
+
+def with_sizes(model: onnx.ModelProto) -> None:
+    """Make each dimension of each input a size of the call."""
+    for info in model.graph.input:
+        for number, dimension in enumerate(info.type.tensor_type.shape.dim):
+            dimension.dim_param = f"{info.name}.{number}"
 
 
 def with_constants(
@@ -96,15 +168,15 @@ def run(number: int) -> tuple[str, str, str]:
         return name, "refused", "has no data"
     with tempfile.TemporaryDirectory() as folder:
         for given, wanted in case.data_sets:
-            arrays, expected = tensors_of(given), tensors_of(wanted)
-            if arrays is None or expected is None:
+            tensors = with_tensors(case.model, given, wanted)
+            if tensors is None:
                 return name, "refused", "passes values that are no tensors of numbers"
-            stored = {tensor.name for tensor in case.model.graph.initializer}
-            names = [info.name for info in case.model.graph.input if info.name not in stored]
-            inputs = dict(zip(names, arrays, strict=False))  # tests give fewer than there are
-            got = compile_and_run(case.model, inputs, folder)
+            model, inputs, expected = tensors
+            if IS_DYNAMIC:
+                with_sizes(model)
+            got = compile_and_run(model, inputs, folder)
             if isinstance(got, str) and MUST_BE_KNOWN in got and inputs:
-                got = compile_and_run(*with_constants(case.model, inputs), folder)
+                got = compile_and_run(*with_constants(model, inputs), folder)
             if isinstance(got, str):
                 return name, "crash" if got.startswith("crash") else "refused", got
             if len(got) != len(expected):
@@ -160,10 +232,11 @@ def main() -> int:
     parser.add_argument("pattern", nargs="?", default="", help="tests to run: a regular expression")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="writes what each test came to")
+    parser.add_argument("--dynamic", action="store_true", help="makes all dimensions of inputs sizes of the call")
     parser.add_argument("--list", action="store_true", help="prints each test that is not right")
     given = parser.parse_args()
-    global CASES
-    CASES = collect(given.pattern)
+    global CASES, IS_DYNAMIC
+    CASES, IS_DYNAMIC = collect(given.pattern), given.dynamic
     with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
         results = list(pool.map(run, range(len(CASES)), chunksize=4))
     counts = collections.Counter(kind for _, kind, _ in results)
@@ -181,5 +254,6 @@ def main() -> int:
 
 
 CASES: list[Any] = []
+IS_DYNAMIC = False
 if __name__ == "__main__":
     sys.exit(main())

@@ -80,6 +80,14 @@ def calls(depth: int) -> bytes:
     return model(whole, functions=[function(number) for number in range(depth + 1)])
 
 
+def loop(inputs: str, described: list[bytes], results: str, *nodes: bytes, outputs: str = "y") -> bytes:
+    """Return a model of a loop that carries v and always goes on by itself."""
+    body = graph(
+        [node("Identity", "c2", "d"), *nodes], [value("i", [], INT64), value("c2", [], BOOL), value("v", [4])], results,
+    )  # fmt: skip
+    return model(graph([node("Loop", inputs, outputs, body=body)], described, outputs))
+
+
 def without_elements(*dims: int) -> Tensor:
     """Return a tensor of int64 without a name and without elements."""
     return Tensor(fields(1, dims) + field(2, INT64))
@@ -273,7 +281,7 @@ CASES = {
     "indices": (one("Gather", "x x", [X]), "must be int32 or int64"),
     # Conditions.
     "sizes of a condition": (
-        one("If", "x", [value("x", ["n"], BOOL)], then_branch=branch("a"), else_branch=branch("b")), "is not one element",
+        one("If", "x", [value("x", [2], BOOL)], then_branch=branch("a"), else_branch=branch("b")), "is not one element",
     ),
     "type of a condition": (
         one("If", "x", [value("x", [])], then_branch=branch("a"), else_branch=branch("b")), "must be bool",
@@ -304,6 +312,101 @@ CASES = {
     ),
     # Depths.
     "depth of calls": (calls(60), "more than 64 deep"),
+    # Loops, sequences, and ops that are loops inside.
+    "grows": (loop("m - x", [X, value("m", [], INT64)], "d w", node("Concat", "v v", "w", axis=0)), "goes on with one of f32[8]"),
+    "changes type": (loop("m - x", [X, value("m", [], INT64)], "d w", node("Cast", "v", "w", to=INT64)), "one of int64"),
+    "results of a number in the call": (
+        loop("m - x", [X, value("m", [], INT64)], "d w p", node("Neg", "v", "w"), node("Abs", "v", "p"), outputs="y z"),
+        "the number of iterations must be known to the compiler, or a size of the call",
+    ),
+    "never ends": (loop("- c x", [X, value("c", [], BOOL)], "d w", node("Neg", "v", "w")), "the loop never ends"),
+    "two conditions": (
+        loop("- c x", [X, value("c", [2], BOOL)], "d w", node("Neg", "v", "w")), "whether it goes on is not one element",
+    ),
+    "iterations": (
+        loop("m - x", [X, value("m", [2], INT64)], "d w", node("Neg", "v", "w")), "the number of iterations is not one element",
+    ),
+    "branches": (
+        model(graph([node("If", "c", then_branch=graph([node("Neg", "x", "a")], [], "a"),
+                          else_branch=graph([node("Concat", "x x", "b", axis=0)], [], "b"))], [X, value("c", [], BOOL)])),
+        "branches have results of f32[4] and f32[8], so that the condition must be known",
+    ),
+    "branch of a sequence": (
+        model(graph([node("If", "c", "s", then_branch=graph([node("SequenceConstruct", "x", "a")], [], "a"),
+                          else_branch=graph([node("SequenceEmpty", "", "b")], [], "b")),
+                     node("SequenceLength", "s")], [X, value("c", [], BOOL)])),
+        "a branch gives a sequence or nothing",
+    ),
+    "sequence as a result": (one("SequenceConstruct", "x", [X]), "output 'y' is no tensor"),
+    "sequence as a tensor": (
+        model(graph([node("SequenceConstruct", "x", "s"), node("Neg", "s")], [X])), "input 0 is a sequence, must be a tensor",
+    ),
+    "sequence in a sequence": (
+        model(graph([node("SequenceConstruct", "x", "s"), node("SequenceConstruct", "s")], [X])), "input 0 is a sequence",
+    ),
+    "nothing as a tensor": (model(graph([node("Optional", "", "s"), node("Neg", "s")], [X])), "that an optional one does not have"),
+    "nothing": (model(graph([node("Optional", "", "s"), node("OptionalGetElement", "s")], [X])), "has no element"),
+    "place": (
+        model(graph([node("SequenceConstruct", "x x", "s"), node("SequenceAt", "s p")], [X], stored={"p": np.asarray(2)})),
+        "'position' is 2, of a sequence of 2 tensors",
+    ),
+    "place in the call": (
+        model(graph([node("SequenceConstruct", "x x", "s"), node("SequenceAt", "s p")], [X, value("p", [], INT64)])),
+        "input 'position' is computed by the call",
+    ),
+    "erased": (model(graph([node("SequenceEmpty", "", "s"), node("SequenceErase", "s", "t"), node("SequenceLength", "t")], [X])), "the sequence has no tensors"),
+    "types of a sequence": (
+        model(graph([node("SequenceEmpty", "", "s", dtype=INT64), node("SequenceInsert", "s x", "t"), node("SequenceLength", "t")], [X])),
+        "a tensor of float is put into a sequence of int64",
+    ),
+    "parts of a sequence": (
+        model(graph([node("SplitToSequence", "x p", "s"), node("SequenceLength", "s")], [X], stored={"p": np.asarray(-1)})), "'split' is -1",
+    ),
+    "many parts": (
+        model(graph([node("SplitToSequence", "x", "s"), node("SequenceLength", "s")], [value("x", [1 << 40])])), "'split' is 1, of",
+    ),
+    "joined": (model(graph([node("SequenceEmpty", "", "s"), node("ConcatFromSequence", "s", axis=0)], [X])), "has no tensors"),
+    "mapped": (
+        model(graph([node("SequenceConstruct", "x", "s"), node("SequenceMap", "s", "t", body=branch("a")),
+                     node("SequenceLength", "t")], [X])),
+        "attribute 'body' has 0 inputs, the node 1",
+    ),
+    "random": (one("RandomNormal", "", [X], shape=[2]), "draws random numbers"),
+    "heads of queries": (
+        one("LinearAttention", "x x x", [value("x", [1, 2, 4])], opset=27, outputs="y z", update_rule="linear", q_num_heads=3, kv_num_heads=2),
+        "'q_num_heads' and 'kv_num_heads' are 3 and 2",
+    ),
+    "features of heads": (
+        one("LinearAttention", "x x x", [value("x", [1, 2, 5])], opset=27, outputs="y z", update_rule="linear", q_num_heads=2, kv_num_heads=2),
+        "has 5 features, of 2 heads",
+    ),
+    "decay": (
+        one("LinearAttention", "x x x", [value("x", [1, 2, 4])], opset=27, outputs="y z", update_rule="gated", q_num_heads=2, kv_num_heads=2),
+        "needs the input 'decay'",
+    ),
+    "state of others": (
+        one("LinearAttention", "x x x s", [value("x", [1, 2, 4]), value("s", [1, 2, 2, 3])], opset=27, outputs="y z",
+            update_rule="linear", q_num_heads=2, kv_num_heads=2),
+        "'past_state' is no state of the heads",
+    ),
+    "cache along batches": (one("TensorScatter", "x x", [IMAGE], opset=24, axis=0), "'axis' is 0"),
+    "long update": (
+        one("TensorScatter", "x u", [value("x", [1, 2, 3]), value("u", [1, 3, 3])], opset=24), "the update has 3 elements",
+    ),
+    "deformed group": (
+        one("DeformConv", "x w o", [IMAGE, value("w", [4, 4, 1, 1]), value("o", [1, 2, 4, 4])], group=1 << 40), "do not go with",
+    ),
+    "deformed offsets": (
+        one("DeformConv", "x w o", [IMAGE, value("w", [4, 4, 1, 1]), value("o", [1, 3, 4, 4])]), "does not have an element for each",
+    ),
+    "deformed dimensions": (
+        one("DeformConv", "x w o", [value(name, [1] * 40) for name in "xwo"]), "38 spatial dimensions",
+    ),
+    "score of a sequence": (
+        model(graph([node("FlexAttention", "x x x", score_mod=graph([node("SequenceConstruct", "s", "t")], [value("s", [])], "t")) + field(7, "ai.onnx.preview")], [IMAGE]))
+        + field(8, field(1, "ai.onnx.preview") + field(2, 1)),
+        "gives a tensor of other elements",
+    ),
 }  # fmt: skip
 
 

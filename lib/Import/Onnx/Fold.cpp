@@ -7,6 +7,7 @@
 // elements of such tensors, some of which are sizes of the call, so that the shapes of the IR are known.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/OpTable.h"
+#include "lib/Import/Onnx/SizeElements.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
@@ -207,30 +208,7 @@ std::optional<Element> Folder::combine(const Element &left, const Element &right
     bool hasSignOfDividend = node.integer("fmod", 0) != 0;
     return Element(rest != 0 && !hasSignOfDividend && (rest < 0) != (other < 0) ? rest + other : rest);
   }
-  if (left.isReal() || right.isReal())
-    return std::nullopt;
-  // Sizes are not negative, and those of dimensions are not 0 where a model divides by them.
-  std::optional<SizeOp> sizeOp = llvm::StringSwitch<std::optional<SizeOp>>(op)
-                                     .Case("Add", SizeOp::Add)
-                                     .Case("Sub", SizeOp::Subtract)
-                                     .Case("Mul", SizeOp::Multiply)
-                                     .Case("Div", SizeOp::Divide)
-                                     .Case("Mod", SizeOp::Remainder)
-                                     .Default(std::nullopt);
-  auto is = [](const Element &element, int64_t number) { return element.isInteger() && element.integer == number; };
-  if (op == "Equal" && (right.isInteger() ? right.integer : left.isInteger() ? left.integer : 0) < 0)
-    return Element(0);
-  if (op == "Equal" && left.isSize() && right.isSize() && node.graph.areEqual(left.size, right.size))
-    return Element(1);
-  if (!sizeOp)
-    return std::nullopt;
-  if ((is(right, 1) && (op == "Mul" || op == "Div")) || (is(right, 0) && (op == "Add" || op == "Sub")))
-    return left;
-  if ((is(left, 1) && op == "Mul") || (is(left, 0) && op == "Add"))
-    return right;
-  if ((op == "Div" || op == "Mod") && !(right.isInteger() && right.integer > 0))
-    return std::nullopt;
-  return Element::of(node.compute(*sizeOp, left.asSize(), right.asSize()));
+  return combineSizes(node, op, left, right);
 }
 
 std::optional<Element> Folder::change(const Element &element) {
@@ -240,10 +218,14 @@ std::optional<Element> Folder::change(const Element &element) {
       return Element::ofReal(std::clamp(element.number(), -*largest, *largest));
   if (op == "Identity" || op == "Cast" || op == "CastLike")
     return element.isSize() && (isFloat(type) || isBool(type)) ? std::nullopt : std::optional(element);
+  if (element.isSize() && op == "Not")
+    return negated(node, element);
   if (element.isSize())
-    return (op == "Abs" || op == "Floor" || op == "Ceil") ? std::optional(element) : std::nullopt;
+    return (op == "Abs" || op == "Floor" || op == "Ceil" || op == "Relu") ? std::optional(element) : std::nullopt;
   if (op == "Not")
     return Element(int64_t(element.integer == 0));
+  if (op == "Relu")
+    return element.number() < 0 ? rounded(Element(0), type) : element;
   if (element.isInteger()) {
     if (op == "Neg")
       return Element(int64_t(-uint64_t(element.integer)));
@@ -539,8 +521,10 @@ Folder::Result Folder::where() {
   if (!condition || !yes || !no || !isBool(node.typeOf(0)) || !areOneType(1, 2))
     return std::nullopt;
   type = node.typeOf(1);
-  return broadcast({condition, yes, no}, [](auto operands) -> std::optional<Element> {
-    return operands[0]->isInteger() ? std::optional(operands[0]->integer ? *operands[1] : *operands[2]) : std::nullopt;
+  return broadcast({condition, yes, no}, [&](auto operands) -> std::optional<Element> {
+    if (operands[0]->isInteger())
+      return operands[0]->integer ? *operands[1] : *operands[2];
+    return chosen(node, *operands[0], *operands[1], *operands[2]);
   });
 }
 
@@ -551,7 +535,8 @@ Folder::Result Folder::fold() {
           .Cases({"Add", "Sub", "Mul", "Div", "Mod", "Pow"}, &Folder::foldElementwise)
           .Cases({"Min", "Max", "And", "Or", "Xor", "Not"}, &Folder::foldElementwise)
           .Cases({"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}, &Folder::foldElementwise)
-          .Cases({"Identity", "Cast", "CastLike", "Neg", "Abs", "Floor", "Ceil", "Sqrt"}, &Folder::foldElementwise)
+          .Cases({"Identity", "Cast", "CastLike", "Neg", "Abs", "Floor", "Ceil", "Sqrt", "Relu"},
+                 &Folder::foldElementwise)
           .Cases({"Shape", "Size"}, &Folder::foldShape)
           .Case("ConstantOfShape", &Folder::constantOfShape)
           .Case("Range", &Folder::range)

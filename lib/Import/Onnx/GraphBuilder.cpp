@@ -322,10 +322,15 @@ void GraphBuilder::buildNode(const Node &node) {
   if (!isBuilt)
     return leaveOut(/*hasReason=*/true);
   NodeContext context(*this, node, version, builder.nodeLocation(nameOf(node)));
-  if (!foldNode(context) && !context.isRefused()) {
+  for (size_t number = 0; number < node.inputs.size() && !row->takesSequences; ++number)
+    if (context.has(number) && !context.input(number).isTensor())
+      context.refuse("input " + llvm::Twine(number) + " is a " +
+                     (context.input(number).sequence ? "sequence" : "value that an optional one does not have") +
+                     ", must be a tensor");
+  if (!context.isRefused() && !foldNode(context) && !context.isRefused())
     row->build(context);
+  if (!context.isRefused())
     followCondition(context);
-  }
   leaveOut(context.isRefused());
 }
 
@@ -381,6 +386,9 @@ void GraphBuilder::outputs(const Graph &graph) {
         return builder.sink().report("output '" + name + "' is not imported");
       continue;
     }
+    if (!value->isTensor())
+      return builder.sink().report("output '" + name +
+                                   "' is no tensor; sequences, optional values and maps are not passed");
     if (!isPassed(value->type, context()))
       return builder.sink().report("output '" + name + "' has elements of type " + nameOf(value->type) +
                                    ", which calls do not pass");

@@ -83,7 +83,13 @@ struct GraphValue {
   std::shared_ptr<const Elements> elements; ///< null if they are not known
   const Tensor *stored = nullptr;           ///< in the file, if it lies there
   std::optional<SizeCondition> condition;   ///< what its one element, a bool, says of a size of the call
-  bool isRefused = false;                   ///< it is computed by a node that is not imported
+  /// The values of a sequence, which has as many in each call; null if it is none. `type` is that of their elements.
+  std::shared_ptr<const std::vector<GraphValue>> sequence;
+  bool isNothing = false; ///< it is an optional value without a value
+  bool isRefused = false; ///< it is computed by a node that is not imported
+
+  /// True for a tensor, which an optional value that has one is too.
+  bool isTensor() const { return !sequence && !isNothing; }
 };
 
 /// Returns the type of elements in IR, where integers have no signs; null for those that IR does not have.

@@ -12,8 +12,10 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
   static const llvm::StringMap<const OpRow *> table = [] {
     llvm::StringMap<const OpRow *> rows;
     for (llvm::ArrayRef<OpRow> group :
-         {elementwiseOps(), activationOps(), shapeOps(), constantOps(), linearOps(), convOps(), poolOps(), normOps(),
-          reductionOps(), indexingOps(), imageOps(), lossOps(), controlFlowOps(), attentionOps(), quantizedOps()})
+         {elementwiseOps(), activationOps(), shapeOps(),       constantOps(),  linearOps(),
+          convOps(),        poolOps(),       normOps(),        reductionOps(), indexingOps(),
+          imageOps(),       lossOps(),       controlFlowOps(), attentionOps(), quantizedOps(),
+          loopOps(),        sequenceOps(),   recurrenceOps(),  deformedOps(),  randomOps()})
       for (const OpRow &row : group)
         rows[(row.domain + "/" + row.name).str()] = &row;
     return rows;

@@ -17,6 +17,7 @@ struct OpRow {
   llvm::StringLiteral name;
   int64_t since; ///< the least version that it is imported in
   BuildFunction build;
+  bool takesSequences = false; ///< false if all inputs must be tensors
 };
 
 // A group of ops is a file in Ops/, which has its rows.
@@ -35,6 +36,11 @@ llvm::ArrayRef<OpRow> lossOps();
 llvm::ArrayRef<OpRow> controlFlowOps();
 llvm::ArrayRef<OpRow> attentionOps();
 llvm::ArrayRef<OpRow> quantizedOps();
+llvm::ArrayRef<OpRow> loopOps();
+llvm::ArrayRef<OpRow> sequenceOps();
+llvm::ArrayRef<OpRow> recurrenceOps();
+llvm::ArrayRef<OpRow> deformedOps();
+llvm::ArrayRef<OpRow> randomOps();
 
 /// Returns the op of a name, null if it is not imported.
 const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);

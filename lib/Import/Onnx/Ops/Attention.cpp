@@ -28,14 +28,55 @@ Value headsFirst(NodeContext &node, Value rows, int64_t heads) {
   return node.transposed(node.reshaped(rows, {shape[0], shape[1], heads, features}), {0, 2, 1, 3});
 }
 
-/// Returns each head of [batch, heads, …] several times, one behind the other.
-Value repeatedHeads(NodeContext &node, Value heads, int64_t times) {
-  if (times == 1)
-    return heads;
+/// Returns each head of [batch, heads, …] several times, one behind the other, so that there are as many as `wanted`;
+/// refuses numbers of heads that do not go together.
+std::optional<Value> repeatedHeads(NodeContext &node, Value heads, const Size &wanted) {
   Shape shape = node.graph.shapeOf(node.at, heads);
-  Shape split{shape[0], shape[1], times, shape[2], shape[3]};
-  Value repeated = node.broadcastTo(node.reshaped(heads, {shape[0], shape[1], 1, shape[2], shape[3]}), split);
-  return node.reshaped(repeated, {shape[0], node.product({shape[1], Size(times)}), shape[2], shape[3]});
+  if (node.graph.areEqual(shape[1], wanted))
+    return heads;
+  if (!wanted.isDynamic() && !shape[1].isDynamic()) {
+    if (shape[1].value < 1 || wanted.value % shape[1].value != 0) {
+      node.refuse("queries have " + llvm::Twine(wanted.value) + " heads, no multiple of " +
+                  llvm::Twine(shape[1].value));
+      return std::nullopt;
+    }
+    int64_t times = wanted.value / shape[1].value;
+    Shape split{shape[0], shape[1], times, shape[2], shape[3]};
+    Value repeated = node.broadcastTo(node.reshaped(heads, {shape[0], shape[1], 1, shape[2], shape[3]}), split);
+    return node.reshaped(repeated, {shape[0], wanted, shape[2], shape[3]});
+  }
+  OpFoldResult own = node.ir().size(shape[1]), all = node.ir().size(wanted);
+  shape[1] = wanted;
+  Value result = node.ir().elementwise(
+      node.at, tensorType(heads).getElementType(), shape, {}, [&](OpBuilder &b, Location at, ValueRange) -> Value {
+        llvm::SmallVector<Value> position;
+        for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
+          position.push_back(linalg::IndexOp::create(b, at, dimension));
+        Value count = getValueOrCreateConstantIndexOp(b, at, own), one = arith::ConstantIndexOp::create(b, at, 1);
+        Value product = arith::MulIOp::create(b, at, position[1], count);
+        Value head = arith::DivUIOp::create(b, at, product, getValueOrCreateConstantIndexOp(b, at, all));
+        // What is in bounds already is seen to be so.
+        Value last = arith::SubIOp::create(b, at, count, one), zero = arith::ConstantIndexOp::create(b, at, 0);
+        position[1] = arith::MaxSIOp::create(b, at, arith::MinSIOp::create(b, at, head, last), zero);
+        return tensor::ExtractOp::create(b, at, heads, position);
+      });
+  node.graph.setShape(result, shape);
+  return result;
+}
+
+/// Multiplies scores by a scale, or by 1 / sqrt(features) if none is given.
+Value scaled(NodeContext &node, Value scores, DataType type, std::optional<double> scale, const Size &features) {
+  if (!scale && !features.isDynamic())
+    scale = 1 / std::sqrt(double(features.value));
+  OpFoldResult count = node.ir().size(features);
+  return unary(node, scores, type, [&](Scalars &s, Value x) -> Value {
+    if (scale)
+      return arith::MulFOp::create(s.builder, s.at, x, s.number(*scale));
+    Value size = getValueOrCreateConstantIndexOp(s.builder, s.at, count);
+    size = arith::IndexCastOp::create(s.builder, s.at, s.builder.getI64Type(), size);
+    Value root = math::SqrtOp::create(s.builder, s.at, arith::SIToFPOp::create(s.builder, s.at, s.element, size));
+    return arith::DivFOp::create(s.builder, s.at, x, root);
+  });
 }
 
 /// Which keys a query may read.
@@ -146,12 +187,13 @@ void attention(NodeContext &node) {
   node.result(2, value, type);
   Shape ofQuery = node.graph.shapeOf(node.at, query), ofKey = node.graph.shapeOf(node.at, key),
         ofValue = node.graph.shapeOf(node.at, value);
-  if (node.isRefused() || ofQuery[1].isDynamic() || ofKey[1].isDynamic() || ofKey[1].value < 1 ||
-      ofQuery[1].value % ofKey[1].value != 0 || ofQuery[3].isDynamic())
-    return node.refuse("numbers of heads and features are not known, or do not go together");
-  int64_t times = ofQuery[1].value / ofKey[1].value;
-  key = repeatedHeads(node, key, times);
-  value = repeatedHeads(node, value, times);
+  if (node.isRefused())
+    return;
+  std::optional<Value> allKeys = repeatedHeads(node, key, ofQuery[1]),
+                       allValues = repeatedHeads(node, value, ofQuery[1]);
+  if (!allKeys || !allValues)
+    return;
+  key = *allKeys, value = *allValues;
   OpBuilder &ops = node.ops();
   auto product = [&](Value left, Value right, bool isTurned, Shape shape) {
     Value result = nn::MatmulOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(type)), left, right,
@@ -159,13 +201,12 @@ void attention(NodeContext &node) {
     node.graph.setShape(result, shape);
     return result;
   };
-  double scale = node.number("scale", 0), softcap = node.number("softcap", 0);
-  if (!node.hasAttribute("scale"))
-    scale = 1 / std::sqrt(double(ofQuery[3].value));
+  double softcap = node.number("softcap", 0);
+  std::optional<double> scale;
+  if (node.hasAttribute("scale"))
+    scale = node.number("scale", 0);
   Value scores = product(query, key, true, {ofQuery[0], ofQuery[1], ofQuery[2], ofKey[2]});
-  scores = unary(node, scores, type, [&](Scalars &s, Value x) -> Value {
-    return arith::MulFOp::create(s.builder, s.at, x, s.number(scale));
-  });
+  scores = scaled(node, scores, type, scale, ofQuery[3]);
   int64_t shown = node.integer("qk_matmul_output_mode", 0);
   if (shown == 0)
     node.result(3, scores, type);
@@ -207,6 +248,78 @@ void attention(NodeContext &node) {
     result = node.reshaped(node.transposed(result, {0, 2, 1, 3}),
                            {ofQuery[0], ofQuery[2], node.product({ofQuery[1], ofValue[3]})});
   node.result(0, result, type);
+}
+
+/// Builds a graph of one tensor, which it gives another of the same shape and type.
+std::optional<Value> modified(NodeContext &node, llvm::StringRef name, Value tensor, DataType type) {
+  if (!node.hasAttribute(name))
+    return tensor;
+  const Graph *graph = node.subgraph(name);
+  if (!graph)
+    return std::nullopt;
+  if (graph->inputs.size() != 1 || graph->outputs.size() != 1) {
+    node.refuse("attribute '" + name + "' is no graph of one input and one output");
+    return std::nullopt;
+  }
+  GraphValue given;
+  given.type = type;
+  given.tensor = tensor;
+  GraphValue made = node.graph.buildNested(*graph, given).front();
+  if (node.ir().sink().any() || made.isRefused) {
+    node.leaveOut();
+    return std::nullopt;
+  }
+  Value result = made.isTensor() && made.type == type ? node.graph.tensorOf(node.at, made) : Value();
+  if (!result || tensorType(result).getRank() != tensorType(tensor).getRank()) {
+    node.refuse("attribute '" + name + "' gives a tensor of other elements or dimensions than it gets");
+    return std::nullopt;
+  }
+  // A score may be the same for all queries.
+  Shape shape = node.graph.shapeOf(node.at, tensor);
+  if (std::optional<Shape> whole = node.broadcastShape({shape, node.graph.shapeOf(node.at, result)}))
+    return node.broadcastTo(result, *whole);
+  return std::nullopt;
+}
+
+/// Attention whose scores and probabilities graphs of the model change.
+void flexAttention(NodeContext &node) {
+  Value query = node.tensor(0), key = node.tensor(1), value = node.tensor(2);
+  DataType type = node.typeOf(0);
+  if (!node.isOf(0, isFloat, "floats") || !node.areOneType({0, 1, 2}))
+    return;
+  for (Value tensor : {query, key, value})
+    if (tensorType(tensor).getRank() != 4)
+      return node.refuse("inputs are of " + llvm::Twine(tensorType(tensor).getRank()) + " dimensions, must have 4");
+  auto precision = DataType(node.integer("softmax_precision", int64_t(isComputedByNn(type) ? DataType::Float : type)));
+  if (!isComputedByNn(precision) && precision != DataType::Double)
+    return node.refuse("attribute 'softmax_precision' is " + nameOf(precision) +
+                       ", must be a float of 16 bits or more");
+  Shape ofQuery = node.graph.shapeOf(node.at, query);
+  std::optional<Value> keys = repeatedHeads(node, key, ofQuery[1]), values = repeatedHeads(node, value, ofQuery[1]);
+  if (!keys || !values)
+    return;
+  std::optional<double> scale;
+  if (node.hasAttribute("scale"))
+    scale = node.number("scale", 1);
+  std::optional<Value> scores = matrixProduct(node, query, node.transposed(*keys, {0, 1, 3, 2}), type);
+  if (!scores)
+    return;
+  // Rounded once: the scale is applied in the precision of the softmax.
+  scores = scaled(node, node.cast(*scores, type, precision), precision, scale, ofQuery[3]);
+  scores = modified(node, "score_mod", *scores, precision);
+  if (!scores)
+    return;
+  DataType computed = precision == DataType::Double ? DataType::Float : precision;
+  Value single = node.cast(*scores, precision, computed);
+  Shape shape = node.graph.shapeOf(node.at, single);
+  Value weights = nn::SoftmaxOp::create(node.ops(), node.at, single.getType(), single);
+  node.graph.setShape(weights, shape);
+  std::optional<Value> changed = modified(node, "prob_mod", node.cast(weights, computed, precision), precision);
+  if (!changed)
+    return;
+  std::optional<Value> result = matrixProduct(node, *changed, node.cast(*values, type, precision), precision);
+  if (result)
+    node.result(0, node.cast(*result, precision, type), type);
 }
 
 /// Turns pairs of features by angles whose cosines and sines are tables [positions, pairs], or [batch, sequence,
@@ -347,6 +460,7 @@ llvm::ArrayRef<OpRow> attentionOps() {
   static const OpRow rows[] = {
       {"", "Attention", 23, attention},
       {"", "RotaryEmbedding", 23, rotaryEmbedding},
+      {"ai.onnx.preview", "FlexAttention", 1, flexAttention},
       {"", "SwiGLU", 28, swiGlu},
       {"", "CausalConvWithState", 27, causalConv},
   };

@@ -1,10 +1,10 @@
-//===- ControlFlow.cpp - Branches and loops -----------------------------------------------------------------------===//
+//===- ControlFlow.cpp - Branches ---------------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Import/Onnx/OpTable.h"
+#include "lib/Import/Onnx/Ops/HostLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -16,16 +16,18 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// Iterations of a loop that are written out.
-constexpr int64_t mostIterations = 256;
-
-/// Returns the type that tensors of both types can be cast to; null if they have other elements or ranks.
+/// Returns the type that tensors of both types can be cast to; null if they have other elements or ranks, or sizes that
+/// are never equal.
 RankedTensorType commonType(RankedTensorType one, RankedTensorType other) {
   if (one.getElementType() != other.getElementType() || one.getRank() != other.getRank())
     return {};
   llvm::SmallVector<int64_t> shape;
-  for (auto [size, second] : llvm::zip_equal(one.getShape(), other.getShape()))
-    shape.push_back(size == second ? size : ShapedType::kDynamic);
+  for (auto [size, second] : llvm::zip_equal(one.getShape(), other.getShape())) {
+    bool isKnown = !ShapedType::isDynamic(size) && !ShapedType::isDynamic(second);
+    if (isKnown && size != second)
+      return {};
+    shape.push_back(isKnown ? size : ShapedType::kDynamic);
+  }
   return RankedTensorType::get(shape, one.getElementType());
 }
 
@@ -44,8 +46,9 @@ Branch buildBranch(NodeContext &node, const Graph &graph, Region &region) {
   Branch branch;
   branch.values = node.graph.buildNested(graph, {});
   for (GraphValue &value : branch.values) {
-    branch.isRefused |= value.isRefused || value.type == DataType::Undefined;
-    branch.tensors.push_back(branch.isRefused ? Value() : node.graph.tensorOf(node.at, value));
+    branch.isRefused |= value.isRefused || (value.isTensor() && value.type == DataType::Undefined);
+    bool isTensor = !branch.isRefused && value.isTensor();
+    branch.tensors.push_back(isTensor ? node.graph.tensorOf(node.at, value) : Value());
   }
   return branch;
 }
@@ -59,15 +62,20 @@ std::optional<llvm::SmallVector<Type>> commonTypes(const Branch &yes, const Bran
   }
   llvm::SmallVector<Type> types;
   for (auto [number, one, other] : llvm::enumerate(yes.tensors, no.tensors)) {
+    const GraphValue &first = yes.values[number], &second = no.values[number];
+    if (!first.isTensor() || !second.isTensor()) {
+      reason = "a branch gives a sequence or nothing, so that the condition must be known to the compiler";
+      return std::nullopt;
+    }
     if (!one || !other) {
       reason = "a result has elements of type " + nameOf((one ? no : yes).values[number].type) +
                ", which are not computed with";
       return std::nullopt;
     }
     RankedTensorType type = commonType(tensorType(one), tensorType(other));
-    if (!type) {
-      reason = "branches have results of different types or numbers of dimensions, and the condition is computed by "
-               "the call";
+    if (!type || first.type != second.type) {
+      reason = "branches have results of " + (type ? nameOf(first.type) : describe(one)) + " and " +
+               (type ? nameOf(second.type) : describe(other)) + ", so that the condition must be known to the compiler";
       return std::nullopt;
     }
     types.push_back(type);
@@ -83,12 +91,10 @@ Value conditionOf(NodeContext &node, const std::optional<SizeCondition> &ofSizes
     return arith::CmpIOp::create(ops, node.at, ofSizes->isNegated ? arith::CmpIPredicate::ne : arith::CmpIPredicate::eq,
                                  cast<Value>(node.ir().size(ofSizes->size)), index(ofSizes->number));
   Value condition = node.tensor(0);
-  if (!node.isRefused() && (!tensorType(condition).hasStaticShape() || tensorType(condition).getNumElements() != 1))
-    node.refuse("the condition is not one element");
-  if (node.isRefused())
-    return {};
-  llvm::SmallVector<Value> indices(tensorType(condition).getRank(), index(0));
-  return tensor::ExtractOp::create(ops, node.at, condition, indices);
+  std::optional<Value> one = node.isRefused() ? std::nullopt : scalarOf(node, condition);
+  if (!one)
+    return node.refuse("the condition is not one element"), Value();
+  return tensor::ExtractOp::create(ops, node.at, *one, ValueRange());
 }
 
 /// If: a condition that is known chooses now, so that branches may have results of different shapes. So does one that
@@ -158,168 +164,11 @@ void branch(NodeContext &node) {
     node.result(number, value, first.values[number].type);
 }
 
-/// Joins the results of all iterations along a new first dimension, or an axis.
-bool joinScans(NodeContext &node, size_t output, llvm::MutableArrayRef<GraphValue> values, int64_t axis,
-               bool isReverse) {
-  if (values.empty()) {
-    node.refuse("a loop without iterations has a result of no known shape");
-    return false;
-  }
-  llvm::SmallVector<Value> parts;
-  DataType type = values.front().type;
-  for (GraphValue &value : values) {
-    Value tensor = node.graph.tensorOf(node.at, value);
-    if (!tensor) {
-      node.refuse("a result has elements of type " + nameOf(value.type) + ", which are not computed with");
-      return false;
-    }
-    Shape shape = node.graph.shapeOf(node.at, tensor);
-    int64_t at = node.axis(axis, shape.size() + 1, "scan_output_axes");
-    shape.insert(shape.begin() + at, 1);
-    parts.push_back(node.reshaped(tensor, shape));
-    axis = at;
-  }
-  if (isReverse)
-    std::reverse(parts.begin(), parts.end());
-  for (Value part : llvm::ArrayRef(parts).drop_front())
-    if (part.getType() != parts.front().getType()) {
-      node.refuse("iterations have results of different shapes");
-      return false;
-    }
-  Shape shape = node.graph.shapeOf(node.at, parts.front());
-  shape[axis] = int64_t(parts.size());
-  Value result = parts.size() == 1 ? parts.front() : node.ir().concat(node.at, parts, axis);
-  node.graph.setShape(result, shape);
-  node.result(output, result, type);
-  return true;
-}
-
-/// Loop: written out, iteration by iteration; how many there are must be known.
-void loop(NodeContext &node) {
-  const Graph *body = node.subgraph("body");
-  if (!body)
-    return;
-  size_t carriedCount = node.inputCount() > 2 ? node.inputCount() - 2 : 0;
-  if (body->inputs.size() != carriedCount + 2 || body->outputs.size() < carriedCount + 1)
-    return node.refuse("attribute 'body' does not have an input for each value that the loop carries");
-  std::optional<int64_t> most = node.has(0) ? node.knownNumber(node.input(0)) : std::nullopt;
-  std::optional<int64_t> goesOn = node.has(1) ? node.knownNumber(node.input(1)) : std::optional<int64_t>(1);
-  if ((node.has(0) && !most) || !goesOn)
-    return node.refuse("the number of iterations is computed by the call, and must be known to the compiler");
-  llvm::SmallVector<GraphValue> carried;
-  for (size_t number = 0; number < carriedCount; ++number) {
-    if (!node.has(number + 2))
-      return node.refuse("carries a value that is left out");
-    carried.push_back(node.input(number + 2));
-  }
-  size_t scanCount = body->outputs.size() - carriedCount - 1;
-  std::vector<llvm::SmallVector<GraphValue>> scans(scanCount);
-  for (int64_t iteration = 0; *goesOn && (!most || iteration < *most); ++iteration) {
-    if (iteration == mostIterations)
-      return node.refuse("has more than " + llvm::Twine(mostIterations) + " iterations");
-    auto scalar = [](DataType type, int64_t value) {
-      GraphValue result;
-      result.type = type;
-      result.elements = std::make_shared<Elements>(Elements{{}, {value}});
-      return result;
-    };
-    llvm::SmallVector<GraphValue> inputs{scalar(DataType::Int64, iteration), scalar(DataType::Bool, *goesOn)};
-    inputs.append(carried);
-    llvm::SmallVector<GraphValue> results = node.graph.buildNested(*body, inputs);
-    if (node.ir().sink().any() || llvm::any_of(results, [](const GraphValue &value) { return value.isRefused; }))
-      return node.leaveOut();
-    goesOn = node.knownNumber(results[0]);
-    if (!goesOn)
-      return node.refuse("whether the loop goes on is computed by the call, and must be known to the compiler");
-    carried.assign(results.begin() + 1, results.begin() + 1 + carriedCount);
-    for (size_t number = 0; number < scanCount; ++number)
-      scans[number].push_back(results[1 + carriedCount + number]);
-  }
-  for (size_t number = 0; number < carriedCount; ++number)
-    node.result(number, carried[number]);
-  for (size_t number = 0; number < scanCount; ++number)
-    if (node.isWanted(carriedCount + number) && !joinScans(node, carriedCount + number, scans[number], 0, false))
-      return;
-}
-
-/// Scan: a loop over an axis of its last inputs, written out.
-void scan(NodeContext &node) {
-  const Graph *body = node.subgraph("body");
-  int64_t scanInputs = node.integer("num_scan_inputs", 0);
-  if (!body)
-    return;
-  auto inputCount = int64_t(node.inputCount());
-  int64_t stateCount = scanInputs < 1 || scanInputs > inputCount ? -1 : inputCount - scanInputs;
-  int64_t scanOutputs = int64_t(body->outputs.size()) - stateCount;
-  if (stateCount < 0 || scanOutputs < 0 || body->inputs.size() != node.inputCount())
-    return node.refuse("attributes 'num_scan_inputs' and 'body' do not go with the inputs");
-  auto list = [&](llvm::StringRef name, int64_t count) {
-    auto given = node.integers(name).value_or(llvm::SmallVector<int64_t>(count, 0));
-    if (int64_t(given.size()) != count)
-      node.refuse("attribute '" + name + "' has " + llvm::Twine(given.size()) + " numbers, must have " +
-                  llvm::Twine(count));
-    given.resize(count, 0);
-    return given;
-  };
-  llvm::SmallVector<int64_t> axes = list("scan_input_axes", scanInputs),
-                             reversed = list("scan_input_directions", scanInputs),
-                             outputAxes = list("scan_output_axes", scanOutputs),
-                             outputReversed = list("scan_output_directions", scanOutputs);
-  llvm::SmallVector<Value> sources;
-  std::optional<int64_t> count;
-  for (int64_t number = 0; number < scanInputs; ++number) {
-    Value source = node.tensor(stateCount + number);
-    Shape shape = node.graph.shapeOf(node.at, source);
-    axes[number] = node.axis(axes[number], shape.size(), "scan_input_axes");
-    if (node.isRefused())
-      return;
-    const Size &length = shape[axes[number]];
-    if (length.isDynamic())
-      return node.refuse("the number of iterations depends on sizes of the call, and must be known to the compiler");
-    if (count && *count != length.value)
-      return node.refuse("inputs have " + llvm::Twine(*count) + " and " + llvm::Twine(length.value) + " parts");
-    count = length.value;
-    sources.push_back(source);
-  }
-  if (*count > mostIterations)
-    return node.refuse("has more than " + llvm::Twine(mostIterations) + " iterations");
-  llvm::SmallVector<GraphValue> states;
-  for (int64_t number = 0; number < stateCount; ++number)
-    states.push_back(node.input(number));
-  std::vector<llvm::SmallVector<GraphValue>> scans(scanOutputs);
-  for (int64_t iteration = 0; iteration < *count; ++iteration) {
-    llvm::SmallVector<GraphValue> inputs(states);
-    for (auto [number, source] : llvm::enumerate(sources)) {
-      int64_t at = reversed[number] ? *count - 1 - iteration : iteration, axis = axes[number];
-      Shape shape = node.graph.shapeOf(node.at, source);
-      shape.erase(shape.begin() + axis);
-      GraphValue part;
-      part.type = node.typeOf(stateCount + number);
-      part.tensor = node.reshaped(node.sliced(source, axis, at, 1), shape);
-      inputs.push_back(part);
-    }
-    llvm::SmallVector<GraphValue> results = node.graph.buildNested(*body, inputs);
-    if (node.ir().sink().any() || llvm::any_of(results, [](const GraphValue &value) { return value.isRefused; }))
-      return node.leaveOut();
-    states.assign(results.begin(), results.begin() + stateCount);
-    for (int64_t number = 0; number < scanOutputs; ++number)
-      scans[number].push_back(results[stateCount + number]);
-  }
-  for (int64_t number = 0; number < stateCount; ++number)
-    node.result(number, states[number]);
-  for (int64_t number = 0; number < scanOutputs; ++number)
-    if (node.isWanted(stateCount + number) &&
-        !joinScans(node, stateCount + number, scans[number], outputAxes[number], outputReversed[number] != 0))
-      return;
-}
-
 } // namespace
 
 llvm::ArrayRef<OpRow> controlFlowOps() {
   static const OpRow rows[] = {
-      {"", "If", 1, branch},
-      {"", "Loop", 1, loop},
-      {"", "Scan", 9, scan},
+      {"", "If", 1, branch, /*takesSequences=*/true},
   };
   return rows;
 }

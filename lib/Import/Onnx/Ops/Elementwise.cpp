@@ -422,7 +422,7 @@ llvm::ArrayRef<OpRow> elementwiseOps() {
       {"", "Asinh", 9, unaryOp<function<math::AsinhOp>>},
       {"", "Acosh", 9, unaryOp<function<math::AcoshOp>>},
       {"", "Atanh", 9, unaryOp<function<math::AtanhOp>>},
-      {"", "Identity", 1, identity},
+      {"", "Identity", 1, identity, /*takesSequences=*/true},
       {"", "Cast", 6, cast},
       {"", "CastLike", 15, castLike},
       {"", "Clip", 6, clip},

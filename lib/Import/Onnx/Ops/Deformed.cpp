@@ -1,0 +1,256 @@
+//===- Deformed.cpp - Convolutions whose windows are deformed -----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Definition: https://onnx.ai/onnx/operators/onnx__DeformConv.html; arXiv 1703.06211 and 1811.11168.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Scalars.h"
+#include "lib/Import/Onnx/Ops/Windowed.h"
+
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using intarsia::importer::SizeOp;
+
+namespace intarsia::onnx {
+namespace {
+
+/// Samples what each window reads, interpolated between elements, as rows of a matrix; multiplies them by the weight.
+class DeformConv {
+public:
+  DeformConv(NodeContext &node) : node(node), at(node.at) {}
+
+  void build();
+
+private:
+  enum Input { Image, Weight, Offset, Bias, Mask };
+
+  bool check();
+  llvm::SmallVector<int64_t> list(llvm::StringRef name, size_t count, int64_t byDefault, int64_t least);
+  Value sample();
+  Value interpolated(OpBuilder &b, Location loc, llvm::ArrayRef<Value> place, Value batch, Value channel);
+
+  NodeContext &node;
+  Location at;
+  size_t rank = 0; ///< spatial dimensions
+  int64_t groups = 1, offsetGroups = 1, channels = 0, outputs = 0;
+  llvm::SmallVector<int64_t> window, strides, dilations, pads;
+  Value image, offsets, mask; ///< [batch, channels, sizes…], [batch, groups, window…, rank, positions…]
+  Shape ofImage, positions;
+  llvm::SmallVector<OpFoldResult> sizes; ///< of the image's spatial dimensions
+};
+
+llvm::SmallVector<int64_t> DeformConv::list(llvm::StringRef name, size_t count, int64_t byDefault, int64_t least) {
+  auto given = node.integers(name).value_or(llvm::SmallVector<int64_t>(count, byDefault));
+  if (given.size() != count || llvm::any_of(given, [&](int64_t each) { return each < least || isLong(each); }))
+    node.refuse("attribute '" + name + "' must have " + llvm::Twine(count) + " numbers of at least " +
+                llvm::Twine(least));
+  given.resize(count, byDefault);
+  return given;
+}
+
+bool DeformConv::check() {
+  image = node.tensor(Image);
+  Value weight = node.tensor(Weight);
+  offsets = node.tensor(Offset);
+  mask = node.has(Mask) ? node.tensor(Mask) : Value();
+  if (!node.isOf(Image, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({0, 1, 2, 3, 4}))
+    return false;
+  ofImage = node.graph.shapeOf(at, image);
+  Shape ofWeight = node.graph.shapeOf(at, weight), ofOffset = node.graph.shapeOf(at, offsets);
+  if (ofImage.size() < 3 || ofWeight.size() != ofImage.size() || ofOffset.size() != ofImage.size() ||
+      (mask && tensorType(mask).getRank() != int64_t(ofImage.size())))
+    return node.refuse("inputs have different numbers of dimensions, or fewer than 3"), false;
+  rank = ofImage.size() - 2;
+  if (rank > 3)
+    return node.refuse("the image has " + llvm::Twine(rank) + " spatial dimensions, of at most 3"), false;
+  if (!isStatic(ofWeight))
+    return node.refuse("the shape of the weight must be known to the compiler"), false;
+  for (const Size &size : llvm::ArrayRef(ofWeight).drop_front(2))
+    window.push_back(size.value);
+  if (auto given = node.integers("kernel_shape"); given && *given != window)
+    node.refuse("attribute 'kernel_shape' is not the shape of the weight");
+  strides = list("strides", rank, 1, 1);
+  dilations = list("dilations", rank, 1, 1);
+  pads = list("pads", 2 * rank, 0, 0);
+  groups = node.integer("group", 1);
+  offsetGroups = node.integer("offset_group", 1);
+  outputs = ofWeight[0].value;
+  if (node.isRefused() || groups < 1 || offsetGroups < 1 || isLong(groups) || isLong(offsetGroups) ||
+      outputs % groups != 0 || outputs < 1 || ofWeight[1].value < 1 ||
+      llvm::MulOverflow(ofWeight[1].value, groups, channels) || channels % offsetGroups != 0 ||
+      (!ofImage[1].isDynamic() && ofImage[1].value != channels))
+    return node.refuse("'group' and 'offset_group' do not go with the image and the weight"), false;
+  int64_t taps = 1;
+  for (int64_t size : window)
+    if (size < 1 || llvm::MulOverflow(taps, size, taps) || isLong(taps))
+      return node.refuse("the weight has a window of " + llvm::Twine(size)), false;
+  auto isChannels = [&](const Size &size, int64_t wanted) { return size.isDynamic() || size.value == wanted; };
+  if (!isChannels(ofOffset[1], offsetGroups * taps * int64_t(rank)) ||
+      (mask && !isChannels(node.graph.shapeOf(at, mask)[1], offsetGroups * taps)))
+    return node.refuse("'offset' or 'mask' does not have an element for each element of the windows"), false;
+  // Windows that lie in the padded image.
+  for (size_t dimension = 0; dimension < rank; ++dimension) {
+    Size padded = node.compute(SizeOp::Add, ofImage[2 + dimension], pads[dimension] + pads[rank + dimension]);
+    Size rest = node.compute(SizeOp::Subtract, padded, dilations[dimension] * (window[dimension] - 1) + 1);
+    if (!rest.isDynamic() && rest.value < 0)
+      return node.refuse("the image is smaller than a window"), false;
+    Size count = node.compute(SizeOp::Add, node.compute(SizeOp::Divide, rest, strides[dimension]), 1);
+    const Size &given = ofOffset[2 + dimension];
+    if (!count.isDynamic() && !given.isDynamic() && count.value != given.value)
+      return node.refuse("'offset' has " + llvm::Twine(given.value) + " positions, there are " +
+                         llvm::Twine(count.value)),
+             false;
+    positions.push_back(given.isDynamic() ? count : given);
+    sizes.push_back(node.ir().size(ofImage[2 + dimension]));
+  }
+  Shape split{ofImage[0], offsetGroups}, splitMask;
+  split.append(window.begin(), window.end());
+  splitMask = split;
+  split.push_back(int64_t(rank));
+  split.append(positions);
+  splitMask.append(positions);
+  if (!node.isCounted(split))
+    return false;
+  // A call is held to as many channels as there are.
+  auto asGiven = [&](Value tensor, int64_t count) {
+    Shape shape{ofImage[0], count};
+    shape.append(positions);
+    return node.reshaped(tensor, shape);
+  };
+  offsets = node.reshaped(asGiven(offsets, offsetGroups * taps * int64_t(rank)), split);
+  if (mask)
+    mask = node.reshaped(asGiven(mask, offsetGroups * taps), splitMask);
+  return true;
+}
+
+/// Returns the image at a place between elements, which is 0 outside.
+Value DeformConv::interpolated(OpBuilder &b, Location loc, llvm::ArrayRef<Value> place, Value batch, Value channel) {
+  using Predicate = arith::CmpIPredicate;
+  Type single = b.getF32Type();
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
+  llvm::SmallVector<Value> floors, rests, lasts;
+  for (auto [where, size] : llvm::zip_equal(place, sizes)) {
+    // Far outside everything is 0, wherever it is.
+    Value wide = getValueOrCreateConstantIndexOp(b, loc, size);
+    Value most = arith::SIToFPOp::create(b, loc, single, arith::IndexCastOp::create(b, loc, b.getI64Type(), wide));
+    Value low = importer::floatConstant(b, loc, single, -2);
+    Value high = arith::AddFOp::create(b, loc, most, importer::floatConstant(b, loc, single, 2));
+    Value clamped = arith::MaxNumFOp::create(b, loc, arith::MinNumFOp::create(b, loc, where, high), low);
+    Value floor = math::FloorOp::create(b, loc, clamped);
+    rests.push_back(arith::SubFOp::create(b, loc, clamped, floor));
+    Value whole = arith::FPToSIOp::create(b, loc, b.getI64Type(), floor);
+    floors.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), whole));
+    lasts.push_back(arith::SubIOp::create(b, loc, wide, one));
+  }
+  Value sum;
+  for (unsigned corner = 0; corner < 1u << rank; ++corner) {
+    llvm::SmallVector<Value> index{batch, channel};
+    Value weight, isIn;
+    for (size_t dimension = 0; dimension < rank; ++dimension) {
+      bool isHigh = corner >> dimension & 1;
+      Value own = isHigh ? Value(arith::AddIOp::create(b, loc, floors[dimension], one)) : floors[dimension];
+      Value part = rests[dimension];
+      if (!isHigh)
+        part = arith::SubFOp::create(b, loc, importer::floatConstant(b, loc, single, 1), part);
+      weight = weight ? Value(arith::MulFOp::create(b, loc, weight, part)) : part;
+      Value isInside = arith::AndIOp::create(b, loc, arith::CmpIOp::create(b, loc, Predicate::sge, own, zero),
+                                             arith::CmpIOp::create(b, loc, Predicate::sle, own, lasts[dimension]));
+      isIn = isIn ? Value(arith::AndIOp::create(b, loc, isIn, isInside)) : isInside;
+      index.push_back(arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, own, lasts[dimension]), zero));
+    }
+    Value element = importer::widened(b, loc, tensor::ExtractOp::create(b, loc, image, index), single);
+    Value product = arith::MulFOp::create(b, loc, element, weight);
+    product = arith::SelectOp::create(b, loc, isIn, product, importer::floatConstant(b, loc, single, 0));
+    sum = sum ? Value(arith::AddFOp::create(b, loc, sum, product)) : product;
+  }
+  return sum;
+}
+
+/// Returns [batch, groups, positions…, channels / groups, window…].
+Value DeformConv::sample() {
+  Shape shape{ofImage[0], groups};
+  shape.append(positions);
+  shape.push_back(channels / groups);
+  shape.append(window.begin(), window.end());
+  Type stored = tensorType(image).getElementType();
+  Value rows = node.ir().elementwise(at, stored, shape, {}, [&](OpBuilder &b, Location loc, ValueRange) -> Value {
+    Type single = b.getF32Type();
+    auto dim = [&](unsigned dimension) -> Value { return linalg::IndexOp::create(b, loc, dimension); };
+    auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
+    Value channel = arith::MulIOp::create(b, loc, dim(1), constant(channels / groups));
+    channel = arith::AddIOp::create(b, loc, channel, dim(2 + rank));
+    Value offsetGroup = arith::DivUIOp::create(b, loc, channel, constant(channels / offsetGroups));
+    // In bounds already, and seen to be so.
+    offsetGroup = arith::MinSIOp::create(b, loc, offsetGroup, constant(offsetGroups - 1));
+    llvm::SmallVector<Value> ofMask{dim(0), offsetGroup}, place;
+    for (size_t dimension = 0; dimension < rank; ++dimension)
+      ofMask.push_back(dim(3 + rank + dimension));
+    for (size_t dimension = 0; dimension < rank; ++dimension)
+      ofMask.push_back(dim(2 + dimension));
+    for (size_t dimension = 0; dimension < rank; ++dimension) {
+      Value first = arith::MulIOp::create(b, loc, dim(2 + dimension), constant(strides[dimension]));
+      Value tap = arith::MulIOp::create(b, loc, dim(3 + rank + dimension), constant(dilations[dimension]));
+      Value whole = arith::AddIOp::create(b, loc, first, tap);
+      whole = arith::SubIOp::create(b, loc, whole, constant(pads[dimension]));
+      Value number = arith::SIToFPOp::create(b, loc, single, arith::IndexCastOp::create(b, loc, b.getI64Type(), whole));
+      llvm::SmallVector<Value> ofOffset(ofMask);
+      ofOffset.insert(ofOffset.begin() + 2 + rank, constant(dimension));
+      Value moved = importer::widened(b, loc, tensor::ExtractOp::create(b, loc, offsets, ofOffset), single);
+      place.push_back(arith::AddFOp::create(b, loc, number, moved));
+    }
+    Value result = interpolated(b, loc, place, dim(0), channel);
+    if (mask)
+      result = arith::MulFOp::create(
+          b, loc, result, importer::widened(b, loc, tensor::ExtractOp::create(b, loc, mask, ofMask), single));
+    return stored == single ? result : Value(arith::TruncFOp::create(b, loc, stored, result));
+  });
+  node.graph.setShape(rows, shape);
+  return rows;
+}
+
+void DeformConv::build() {
+  if (!check())
+    return;
+  DataType type = node.typeOf(Image);
+  Value rows = sample();
+  int64_t taps = 1;
+  for (int64_t size : window)
+    taps *= size;
+  int64_t depth = channels / groups * taps, each = outputs / groups;
+  Size count = node.product(positions);
+  rows = node.reshaped(rows, {ofImage[0], groups, count, depth});
+  Value matrix = node.transposed(node.reshaped(node.tensor(Weight), {groups, each, depth}), {0, 2, 1});
+  std::optional<Value> product = matrixProduct(node, rows, matrix, type);
+  if (!product)
+    return;
+  Shape result{ofImage[0], outputs};
+  result.append(positions);
+  Value whole = node.reshaped(node.transposed(*product, {0, 1, 3, 2}), result);
+  if (node.has(Bias)) {
+    Value bias = node.tensor(Bias);
+    Shape shape = node.graph.shapeOf(at, bias), spread(result.size(), 1);
+    if (shape.size() != 1 || (!shape[0].isDynamic() && shape[0].value != outputs))
+      return node.refuse("the bias does not have one element for each of " + llvm::Twine(outputs) + " channels");
+    spread[1] = outputs;
+    whole = combine(node, {whole, node.reshaped(bias, spread)}, type,
+                    [](Scalars &s, Value x, Value y) -> Value { return arith::AddFOp::create(s.builder, s.at, x, y); });
+  }
+  node.result(0, whole, type);
+}
+
+void deformConv(NodeContext &node) { DeformConv(node).build(); }
+
+} // namespace
+
+llvm::ArrayRef<OpRow> deformedOps() {
+  static const OpRow rows[] = {
+      {"", "DeformConv", 19, deformConv},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,28 @@
+//===- Random.cpp - Random numbers, which are refused -------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/OpTable.h"
+
+namespace intarsia::onnx {
+namespace {
+
+/// The standard says no generator, so that not even a seed decides the numbers.
+void random(NodeContext &node) {
+  node.refuse("draws random numbers, and the results of a compiled function depend on its inputs alone; make them an "
+              "input of the model");
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> randomOps() {
+  static const OpRow rows[] = {
+      {"", "Bernoulli", 15, random},       {"", "Multinomial", 7, random},   {"", "RandomNormal", 1, random},
+      {"", "RandomNormalLike", 1, random}, {"", "RandomUniform", 1, random}, {"", "RandomUniformLike", 1, random},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,341 @@
+//===- Recurrences.cpp - Linear attention, and caches that are written --------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Definitions: https://onnx.ai/onnx/operators/onnx__LinearAttention.html and onnx__TensorScatter.html.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/HostLoops.h"
+#include "lib/Import/Onnx/Ops/Scalars.h"
+
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <cmath>
+
+using namespace mlir;
+using intarsia::importer::SizeOp;
+
+namespace intarsia::onnx {
+namespace {
+
+/// A state [batch, heads, keys, values] for each token becomes decay * state + key * (value - what the state has for
+/// the key), and is read by a query; all in f32. Heads of queries share those of keys in groups.
+class LinearAttention {
+public:
+  LinearAttention(NodeContext &node) : node(node), ops(node.ops()), at(node.at) {}
+
+  void build();
+
+private:
+  enum Input { Query, Key, ValueInput, Past, Decay, Beta };
+
+  bool check();
+  bool readInputs();
+  LoopStep step(Value state, llvm::function_ref<Value(Value)> tokenOf);
+  Value heads(Input input, const Size &count);
+  Value sumOverKeys(const Shape &shape, llvm::ArrayRef<unsigned> kept, llvm::ArrayRef<importer::Operand> operands);
+  Value write(Value state, Value key, Value change);
+  Value spread(Value tensor, const Shape &shape);
+
+  NodeContext &node;
+  OpBuilder &ops;
+  Location at;
+  int64_t queryHeads = 0, keyHeads = 0;
+  bool isGated = false, isDelta = false;
+  Value query, key, value, decay, beta, state; ///< [batch, tokens, heads, features], [batch, heads, keys, values]
+  Size batch = 1, tokens = 1, keys = 1, values = 1;
+  double scale = 0; ///< 0: by the number of keys
+};
+
+bool LinearAttention::check() {
+  llvm::StringRef rule = node.text("update_rule", "gated_delta");
+  if (!llvm::is_contained({"linear", "gated", "delta", "gated_delta"}, rule))
+    node.refuse("attribute 'update_rule' is '" + rule + "', must be linear, gated, delta or gated_delta");
+  isGated = rule.starts_with("gated");
+  isDelta = rule.ends_with("delta");
+  queryHeads = node.integer("q_num_heads", 0);
+  keyHeads = node.integer("kv_num_heads", 0);
+  if (keyHeads < 1 || queryHeads < keyHeads || queryHeads % keyHeads != 0)
+    node.refuse("attributes 'q_num_heads' and 'kv_num_heads' are " + llvm::Twine(queryHeads) + " and " +
+                llvm::Twine(keyHeads) + "; the first must be a multiple of the second");
+  if (node.has(Decay) != isGated)
+    node.refuse("the rule '" + rule + (isGated ? "' needs the input 'decay'" : "' has no input 'decay'"));
+  if (node.has(Beta) != isDelta)
+    node.refuse("the rule '" + rule + (isDelta ? "' needs the input 'beta'" : "' has no input 'beta'"));
+  scale = node.number("scale", 0);
+  return node.isOf(Query, isComputedByNn, "floats of 16 or 32 bits") && node.areOneType({0, 1, 2, 4, 5}) &&
+         (!node.has(Past) || node.isOf(Past, isComputedByNn, "floats of 16 or 32 bits"));
+}
+
+/// Returns rows [batch, tokens, heads * features] of an input as [batch, tokens, heads, features] in f32.
+Value LinearAttention::heads(Input input, const Size &count) {
+  Value rows = node.tensor(input);
+  Shape shape = node.graph.shapeOf(at, rows);
+  if (shape.size() != 3) {
+    node.refuse("input " + llvm::Twine(unsigned(input)) + " has " + llvm::Twine(shape.size()) +
+                " dimensions, must have 3");
+    return rows;
+  }
+  bool isKnown = !shape[2].isDynamic() && !count.isDynamic();
+  if (isKnown && shape[2].value % count.value != 0) {
+    node.refuse("input " + llvm::Twine(unsigned(input)) + " has " + llvm::Twine(shape[2].value) + " features, of " +
+                llvm::Twine(count.value) + " heads");
+    return rows;
+  }
+  Size features = node.compute(SizeOp::Divide, shape[2], count);
+  Value wide = node.cast(rows, node.typeOf(input), DataType::Float);
+  return node.reshaped(wide, {shape[0], shape[1], count, features});
+}
+
+bool LinearAttention::readInputs() {
+  query = heads(Query, queryHeads);
+  key = heads(Key, keyHeads);
+  value = heads(ValueInput, keyHeads);
+  if (node.isRefused())
+    return false;
+  Shape ofQuery = node.graph.shapeOf(at, query), ofKey = node.graph.shapeOf(at, key),
+        ofValue = node.graph.shapeOf(at, value);
+  batch = ofQuery[0], tokens = ofQuery[1], keys = ofQuery[3], values = ofValue[3];
+  auto differ = [&](const Size &one, const Size &other) {
+    return !one.isDynamic() && !other.isDynamic() && one.value != other.value;
+  };
+  if (differ(ofQuery[3], ofKey[3]) || differ(batch, ofKey[0]) || differ(batch, ofValue[0]) ||
+      differ(tokens, ofKey[1]) || differ(tokens, ofValue[1]))
+    return node.refuse("'query', 'key' and 'value' do not go together"), false;
+  if (keys.isDynamic())
+    keys = ofKey[3];
+  // Shared by all keys of a head, or one for each.
+  if (isGated) {
+    Shape shape = node.shapeOf(Decay);
+    bool isOfHeads = shape.size() == 3 && !shape[2].isDynamic() && shape[2].value == keyHeads;
+    decay = heads(Decay, keyHeads);
+    if (!node.isRefused() && !isOfHeads && differ(node.graph.shapeOf(at, decay)[3], keys))
+      return node.refuse("'decay' has neither an element for each head nor one for each key"), false;
+  }
+  if (isDelta) {
+    Shape shape = node.shapeOf(Beta);
+    if (shape.size() != 3 || (!shape[2].isDynamic() && shape[2].value != 1 && shape[2].value != keyHeads))
+      return node.refuse("'beta' has neither one element for each token nor one for each head"), false;
+    beta = heads(Beta, shape[2]);
+  }
+  if (node.isRefused())
+    return false;
+  Shape ofState{batch, keyHeads, keys, values};
+  if (node.has(Past)) {
+    Shape past = node.shapeOf(Past);
+    for (size_t dimension = 0; dimension < 4; ++dimension)
+      if (past.size() != 4 || differ(past[dimension], ofState[dimension]))
+        return node.refuse("'past_state' is no state of the heads"), false;
+    state = node.cast(node.tensor(Past), node.typeOf(Past), DataType::Float);
+    state = node.reshaped(state, ofState);
+  } else {
+    state = node.filled(ofState, ops.getF32FloatAttr(0));
+  }
+  return !node.isRefused();
+}
+
+/// Sums products of two operands over one dimension.
+Value LinearAttention::sumOverKeys(const Shape &shape, llvm::ArrayRef<unsigned> kept,
+                                   llvm::ArrayRef<importer::Operand> operands) {
+  Value sum = node.ir().reduce(at, ops.getF32FloatAttr(0), shape, kept, operands,
+                               [](OpBuilder &b, Location loc, ValueRange v) -> Value {
+                                 return arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, v[0], v[1]), v[2]);
+                               });
+  Shape result;
+  for (unsigned dimension : kept)
+    result.push_back(shape[dimension]);
+  node.graph.setShape(sum, result);
+  return sum;
+}
+
+/// Returns a tensor repeated along a dimension of one element, which may be known in the call only.
+Value LinearAttention::spread(Value tensor, const Shape &shape) {
+  Shape own = node.graph.shapeOf(at, tensor);
+  if (isStatic(llvm::ArrayRef(own).drop_front()))
+    return tensor;
+  llvm::SmallVector<OpFoldResult> sizes;
+  for (const Size &size : own)
+    sizes.push_back(node.ir().size(size));
+  Value result =
+      node.ir().elementwise(at, ops.getF32Type(), shape, {}, [&](OpBuilder &b, Location loc, ValueRange) -> Value {
+        Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
+        llvm::SmallVector<Value> position;
+        for (auto [dimension, size] : llvm::enumerate(sizes)) {
+          Value index = linalg::IndexOp::create(b, loc, dimension);
+          Value last = arith::SubIOp::create(b, loc, getValueOrCreateConstantIndexOp(b, loc, size), one);
+          position.push_back(arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, index, last), zero));
+        }
+        return tensor::ExtractOp::create(b, loc, tensor, position);
+      });
+  node.graph.setShape(result, shape);
+  return result;
+}
+
+/// Returns state + key * change.
+Value LinearAttention::write(Value before, Value oneKey, Value change) {
+  Shape shape{batch, keyHeads, keys, values};
+  Value result = node.ir().elementwise(at, ops.getF32Type(), shape,
+                                       {{before, {0, 1, 2, 3}}, {oneKey, {0, 1, 2}}, {change, {0, 1, 3}}},
+                                       [](OpBuilder &b, Location loc, ValueRange v) -> Value {
+                                         Value product = arith::MulFOp::create(b, loc, v[1], v[2]);
+                                         return arith::AddFOp::create(b, loc, v[0], product);
+                                       });
+  node.graph.setShape(result, shape);
+  return result;
+}
+
+/// One token, whose part [batch, heads, features] of a tensor `tokenOf` returns.
+LoopStep LinearAttention::step(Value now, llvm::function_ref<Value(Value)> tokenOf) {
+  Value oneKey = tokenOf(key), oneValue = tokenOf(value);
+  Shape shape{batch, keyHeads, keys, values};
+  Type single = ops.getF32Type();
+  if (isGated) {
+    Value gate = spread(tokenOf(decay), {batch, keyHeads, keys}); // [batch, heads, keys or 1]
+    Shape ofGate = node.graph.shapeOf(at, gate);
+    Value factor = node.broadcast({gate}, single, [](OpBuilder &b, Location loc, ValueRange v) -> Value {
+      return math::ExpOp::create(b, loc, v[0]);
+    });
+    ofGate.push_back(1);
+    now = node.broadcast(
+        {now, node.reshaped(factor, ofGate)}, single,
+        [](OpBuilder &b, Location loc, ValueRange v) -> Value { return arith::MulFOp::create(b, loc, v[0], v[1]); });
+  }
+  if (isDelta) {
+    Value known = sumOverKeys(shape, {0, 1, 3}, {{now, {0, 1, 2, 3}}, {oneKey, {0, 1, 2}}});
+    Value rate = spread(tokenOf(beta), {batch, keyHeads, 1});
+    oneValue = node.broadcast({oneValue, known, rate}, single, [](OpBuilder &b, Location loc, ValueRange v) -> Value {
+      return arith::MulFOp::create(b, loc, v[2], arith::SubFOp::create(b, loc, v[0], v[1]));
+    });
+  }
+  now = write(now, oneKey, oneValue);
+  // Heads of queries in groups, each of which reads one state.
+  int64_t group = queryHeads / keyHeads;
+  Value oneQuery = node.reshaped(tokenOf(query), {batch, keyHeads, group, keys});
+  Value read = sumOverKeys({batch, keyHeads, group, keys, values}, {0, 1, 2, 4},
+                           {{oneQuery, {0, 1, 2, 3}}, {now, {0, 1, 3, 4}}});
+  return {{now}, {read}, {}};
+}
+
+void LinearAttention::build() {
+  if (!check() || !readInputs())
+    return;
+  Value result, last; // result: [batch, tokens, heads, group, values]
+  int64_t group = queryHeads / keyHeads;
+  if (!tokens.isDynamic() && tokens.value == 1) {
+    LoopStep one = step(state, [&](Value tensor) {
+      Shape shape = node.graph.shapeOf(at, tensor);
+      return node.reshaped(tensor, {shape[0], shape[2], shape[3]});
+    });
+    last = one.carried.front();
+    result = node.reshaped(one.parts.front(), {batch, 1, keyHeads, group, values});
+  } else {
+    HostLoop loop;
+    loop.count = tokens;
+    loop.carried = {state};
+    auto body = [&](Value number, llvm::ArrayRef<Value> now) -> std::optional<LoopStep> {
+      return step(now.front(), [&](Value tensor) { return partAt(node, tensor, 1, number); });
+    };
+    std::optional<LoopResults> results = buildLoop(node, loop, body);
+    if (!results)
+      return;
+    last = results->carried.front();
+    result = node.transposed(results->parts.front(), {1, 0, 2, 3, 4});
+  }
+  DataType type = node.typeOf(Query), ofState = node.has(Past) ? node.typeOf(Past) : type;
+  // The scale is applied to all tokens at once.
+  OpFoldResult count = node.ir().size(keys);
+  Value scaled = node.broadcast({result}, ops.getF32Type(), [&](OpBuilder &b, Location loc, ValueRange v) -> Value {
+    Value factor;
+    if (scale != 0 || !keys.isDynamic()) {
+      factor = importer::floatConstant(b, loc, b.getF32Type(), scale != 0 ? scale : 1 / std::sqrt(double(keys.value)));
+    } else {
+      Value size = arith::IndexCastOp::create(b, loc, b.getI64Type(), getValueOrCreateConstantIndexOp(b, loc, count));
+      factor = math::RsqrtOp::create(b, loc, arith::SIToFPOp::create(b, loc, b.getF32Type(), size));
+    }
+    return arith::MulFOp::create(b, loc, v[0], factor);
+  });
+  Size features = node.product({Size(queryHeads), values});
+  node.result(0, node.cast(node.reshaped(scaled, {batch, tokens, features}), DataType::Float, type), type);
+  node.result(1, node.cast(last, DataType::Float, ofState), ofState);
+}
+
+void linearAttention(NodeContext &node) { LinearAttention(node).build(); }
+
+/// TensorScatter: each position along an axis is one of the update, if it lies among those that are written.
+void tensorScatter(NodeContext &node) {
+  Value cache = node.tensor(0), update = node.tensor(1);
+  Shape shape = node.graph.shapeOf(node.at, cache), ofUpdate = node.graph.shapeOf(node.at, update);
+  int64_t axis = node.axis(node.integer("axis", -2), shape.size());
+  llvm::StringRef mode = node.text("mode", "linear");
+  if (mode != "linear" && mode != "circular")
+    node.refuse("attribute 'mode' is '" + mode + "', must be linear or circular");
+  if (node.isRefused() || !node.areOneType({0, 1}) || (node.has(2) && !node.isOf(2, isIndex, "int64")))
+    return;
+  if (axis == 0 || ofUpdate.size() != shape.size())
+    return node.refuse("'axis' is " + llvm::Twine(axis) + ", of tensors of " + llvm::Twine(shape.size()) + " and " +
+                       llvm::Twine(ofUpdate.size()) + " dimensions");
+  for (auto [dimension, sizes] : llvm::enumerate(llvm::zip_equal(shape, ofUpdate))) {
+    auto [whole, part] = sizes;
+    bool isKnown = !whole.isDynamic() && !part.isDynamic();
+    if (isKnown && (int64_t(dimension) == axis ? part.value > whole.value : part.value != whole.value))
+      return node.refuse("the update has " + llvm::Twine(part.value) + " elements in dimension " +
+                         llvm::Twine(dimension) + ", the cache " + llvm::Twine(whole.value));
+  }
+  Value begin = node.has(2) ? node.tensor(2) : Value();
+  if (begin && tensorType(begin).getRank() != 1)
+    return node.refuse("'write_indices' has " + llvm::Twine(tensorType(begin).getRank()) + " dimensions, must have 1");
+  if (Size length = ofUpdate[axis]; node.isRefused() || (!length.isDynamic() && length.value == 0))
+    return node.result(cache);
+  auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
+  llvm::SmallVector<importer::Operand> operands{{cache, all}};
+  if (begin)
+    operands.push_back({begin, {0}});
+  OpFoldResult room = node.ir().size(shape[axis]), length = node.ir().size(ofUpdate[axis]);
+  bool isCircular = mode == "circular";
+  Type element = tensorType(cache).getElementType();
+  Value result =
+      node.ir().elementwise(node.at, element, shape, operands, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+        using Predicate = arith::CmpIPredicate;
+        Value zero = arith::ConstantIndexOp::create(b, at, 0), one = arith::ConstantIndexOp::create(b, at, 1);
+        llvm::SmallVector<Value> position;
+        for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
+          position.push_back(linalg::IndexOp::create(b, at, dimension));
+        Value place = position[axis], count = getValueOrCreateConstantIndexOp(b, at, length);
+        if (begin)
+          place = arith::SubIOp::create(b, at, place, arith::IndexCastOp::create(b, at, b.getIndexType(), v[1]));
+        if (isCircular) {
+          Value size = getValueOrCreateConstantIndexOp(b, at, room);
+          Value rest = arith::RemSIOp::create(b, at, place, size);
+          Value isNegative = arith::CmpIOp::create(b, at, Predicate::slt, rest, zero);
+          place = arith::SelectOp::create(b, at, isNegative, arith::AddIOp::create(b, at, rest, size), rest);
+        }
+        Value isIn = arith::AndIOp::create(b, at, arith::CmpIOp::create(b, at, Predicate::sge, place, zero),
+                                           arith::CmpIOp::create(b, at, Predicate::slt, place, count));
+        // What is in bounds already is seen to be so.
+        Value last = arith::SubIOp::create(b, at, count, one);
+        position[axis] = arith::MaxSIOp::create(b, at, arith::MinSIOp::create(b, at, place, last), zero);
+        auto chosen = scf::IfOp::create(
+            b, at, isIn,
+            [&](OpBuilder &inner, Location loc) {
+              scf::YieldOp::create(inner, loc, tensor::ExtractOp::create(inner, loc, update, position).getResult());
+            },
+            [&](OpBuilder &inner, Location loc) { scf::YieldOp::create(inner, loc, v[0]); });
+        return chosen.getResult(0);
+      });
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> recurrenceOps() {
+  static const OpRow rows[] = {
+      {"", "LinearAttention", 27, linearAttention},
+      {"", "TensorScatter", 24, tensorScatter},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx
