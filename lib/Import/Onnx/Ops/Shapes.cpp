@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
@@ -254,15 +255,32 @@ void concat(NodeContext &node) {
     node.result(*result);
 }
 
+/// Returns the sizes of parts of one size, the last of which is smaller where the whole is no multiple (version 18).
+Shape equalParts(NodeContext &node, const Size &whole, int64_t count) {
+  Shape sizes;
+  Size part = node.compute(node.version < 18 ? SizeOp::Divide : SizeOp::DivideUp, whole, count);
+  for (int64_t number = 0; number < count; ++number) {
+    if (whole.isDynamic()) {
+      bool isRest = node.version >= 18 && number + 1 == count && count > 1;
+      Size others = isRest ? node.compute(SizeOp::Multiply, part, count - 1) : Size(0);
+      sizes.push_back(isRest ? node.compute(SizeOp::Subtract, whole, others) : part);
+    } else {
+      part = int64_t(llvm::divideCeil(whole.value, count));
+      sizes.push_back(std::max<int64_t>(0, std::min(part.value, whole.value - number * part.value)));
+    }
+  }
+  return sizes;
+}
+
 void split(NodeContext &node) {
   Value data = node.tensor(0);
   Shape shape = node.graph.shapeOf(node.at, data);
   int64_t axis = node.axis(node.integer("axis", 0), shape.size());
-  std::optional<llvm::SmallVector<int64_t>> sizes;
-  if (node.version < 13)
-    sizes = node.integers("split");
-  else if (node.has(1))
-    sizes = node.integers(1, "split");
+  std::optional<Shape> sizes;
+  if (node.version >= 13 && node.has(1))
+    sizes = sizesOf(node, 1, "split");
+  else if (auto given = node.version < 13 ? node.integers("split") : std::nullopt)
+    sizes = Shape(given->begin(), given->end());
   if (node.isRefused())
     return;
   auto count = int64_t(node.outputCount());
@@ -273,25 +291,21 @@ void split(NodeContext &node) {
     if (node.version >= 18 && node.integer("num_outputs", count) != count)
       return node.refuse("'num_outputs' is " + llvm::Twine(node.integer("num_outputs", count)) + ", there are " +
                          llvm::Twine(count));
-    if (whole.isDynamic())
-      return node.refuse("the size of dimension " + llvm::Twine(axis) + ", which is divided, depends on the call");
-    // The last part is smaller where the size is no multiple (version 18).
-    int64_t part = llvm::divideCeil(whole.value, count);
-    sizes.emplace();
-    for (int64_t number = 0, rest = whole.value; number < count; ++number, rest -= part)
-      sizes->push_back(std::max<int64_t>(0, std::min(part, rest)));
+    sizes = equalParts(node, whole, count);
   }
   int64_t sum = 0;
-  bool isDivision = int64_t(sizes->size()) == count;
-  for (int64_t size : *sizes)
-    isDivision &= size >= 0 && !llvm::AddOverflow(sum, size, sum);
-  if (!isDivision || (!whole.isDynamic() && sum != whole.value))
+  bool isDivision = int64_t(sizes->size()) == count, isKnown = !whole.isDynamic();
+  for (const Size &size : *sizes) {
+    isKnown &= !size.isDynamic();
+    isDivision &= size.isDynamic() || (size.value >= 0 && !llvm::AddOverflow(sum, size.value, sum));
+  }
+  if (!isDivision || (isKnown && sum != whole.value))
     return node.refuse("'split' is no division of dimension " + llvm::Twine(axis));
-  int64_t begin = 0;
+  Size begin = 0;
   for (auto [number, size] : llvm::enumerate(*sizes)) {
     if (node.isWanted(number))
       node.result(number, node.sliced(data, axis, begin, size), node.typeOf(0));
-    begin += size;
+    begin = node.compute(SizeOp::Add, begin, size);
   }
 }
 
@@ -390,7 +404,11 @@ void pad(NodeContext &node) {
   Value data = node.tensor(0);
   int64_t rank = tensorType(data).getRank();
   DataType type = node.typeOf(0);
-  auto pads = node.version >= 11 ? node.integers(1, "pads") : node.integers("pads");
+  std::optional<Shape> pads;
+  if (node.version >= 11)
+    pads = sizesOf(node, 1, "pads");
+  else if (auto given = node.integers("pads"))
+    pads = Shape(given->begin(), given->end());
   llvm::StringRef mode = node.text("mode", "constant");
   auto kind = nn::symbolizePadKind(mode);
   if (!kind)
@@ -410,33 +428,44 @@ void pad(NodeContext &node) {
     return;
   if (!pads || pads->size() != 2 * axes.size())
     return node.refuse("'pads' has " + llvm::Twine(pads ? pads->size() : 0) + " numbers, must have two for each axis");
-  if (llvm::any_of(*pads, isLong))
+  if (llvm::any_of(*pads, [](const Size &pad) { return !pad.isDynamic() && isLong(pad.value); }))
     return node.refuse("'pads' has a number of more than 32 bits");
-  llvm::SmallVector<int64_t> low(rank, 0), high(rank, 0);
+  Shape low(rank, 0), high(rank, 0);
   for (auto [number, axis] : llvm::enumerate(axes)) {
     int64_t dimension = node.axis(axis, rank, "axes");
     low[dimension] = (*pads)[number];
     high[dimension] = (*pads)[axes.size() + number];
   }
   Shape shape = node.graph.shapeOf(node.at, data);
+  bool isInCall = !isStatic(low) || !isStatic(high);
+  if (isInCall && (*kind == nn::PadKind::Reflect || *kind == nn::PadKind::Wrap))
+    return node.refuse("input 'pads' depends on sizes of the call, and must be known to the compiler");
   for (auto [number, size] : llvm::enumerate(shape)) {
-    if (*kind != nn::PadKind::Constant && (low[number] < 0 || high[number] < 0))
+    auto isNegative = [](const Size &pad) { return !pad.isDynamic() && pad.value < 0; };
+    if (*kind != nn::PadKind::Constant && (isNegative(low[number]) || isNegative(high[number])))
       return node.refuse("'pads' has a negative number, which goes with the mode constant only");
-    size = node.compute(SizeOp::Add, size, low[number] + high[number]);
+    size = node.compute(SizeOp::Add, size, node.compute(SizeOp::Add, low[number], high[number]));
     if (!size.isDynamic() && size.value < 0)
       return node.refuse("'pads' leave less than nothing of dimension " + llvm::Twine(number));
   }
   if (node.isRefused() || !node.isCounted(shape))
     return;
   bool isConstant = *kind == nn::PadKind::Constant;
+  if (isInCall)
+    return node.result(paddedInCall(node, data, low, high, *kind, node.numberAttribute(type, value)));
+  llvm::SmallVector<int64_t> numbersLow, numbersHigh;
+  for (auto [before, after] : llvm::zip_equal(low, high)) {
+    numbersLow.push_back(before.value);
+    numbersHigh.push_back(after.value);
+  }
   if (type == DataType::Bool && isConstant) {
     // Bits are bytes while they are moved.
     data = node.cast(data, type, DataType::Uint8);
     type = DataType::Uint8;
   }
-  Value result =
-      nn::PadOp::create(node.ops(), node.at, node.ir().tensorType(shape, tensorType(data).getElementType()), data,
-                        *kind, low, high, isConstant && value != 0 ? node.numberAttribute(type, value) : TypedAttr());
+  Value result = nn::PadOp::create(node.ops(), node.at, node.ir().tensorType(shape, tensorType(data).getElementType()),
+                                   data, *kind, numbersLow, numbersHigh,
+                                   isConstant && value != 0 ? node.numberAttribute(type, value) : TypedAttr());
   node.graph.setShape(result, shape);
   node.result(0, node.cast(result, type, node.typeOf(0)), node.typeOf(0));
 }
@@ -451,10 +480,10 @@ void depthToSpace(NodeContext &node) {
   int64_t block = node.integer("blocksize", 0);
   llvm::StringRef mode = node.text("mode", "DCR");
   Shape shape = node.graph.shapeOf(node.at, data);
-  if (node.isRefused() || shape.size() != 4 || block < 1 || block > largestBlock || shape[1].isDynamic() ||
-      shape[1].value % (block * block) != 0 || (mode != "DCR" && mode != "CRD"))
+  if (node.isRefused() || shape.size() != 4 || block < 1 || block > largestBlock ||
+      (!shape[1].isDynamic() && shape[1].value % (block * block) != 0) || (mode != "DCR" && mode != "CRD"))
     return node.refuse("'blocksize' and 'mode' do not go with the input");
-  Size channels = shape[1].value / (block * block);
+  Size channels = node.compute(SizeOp::Divide, shape[1], block * block);
   bool isDepthFirst = mode == "DCR";
   Shape split = isDepthFirst ? Shape{shape[0], block, block, channels, shape[2], shape[3]}
                              : Shape{shape[0], channels, block, block, shape[2], shape[3]};
