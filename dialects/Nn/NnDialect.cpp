@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
+#include "dialects/Nn/RowScales.h"
 
 #include "dialects/Nn/FileNames.h"
 #include "dialects/Nn/Ops/Constants/Constants.h"
@@ -308,6 +309,13 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   StringRef name = attribute.getName();
   if (name == "nn.files")
     return verifyFiles(op, attribute);
+  if (name == nn::replacesInputAttr) {
+    auto quantize = dyn_cast<nn::QuantizeOp>(op);
+    if (!quantize || !quantize.getUnitScale() || !isa<UnitAttr>(attribute.getValue()))
+      return op->emitOpError() << name << " is " << attribute.getValue()
+                               << ", must be a unit attribute on an nn.quantize with unit_scale";
+    return success();
+  }
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return op->emitOpError() << name << " stands on an op that is no function";

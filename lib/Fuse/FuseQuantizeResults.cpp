@@ -4,8 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/RowScales.h"
 #include "lib/Fuse/Fuser.h"
+#include "lib/Fuse/KernelShapes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 
 namespace intarsia::fuse {
 #define GEN_PASS_DEF_FUSEQUANTIZERESULTS
@@ -28,7 +33,19 @@ struct Reader {
     Value inside = quantize.getFactors();
     return inside ? group.getInputs()[cast<BlockArgument>(inside).getArgNumber()] : Value();
   }
+  /// Returns their numbers; null if they are not known.
+  DenseFPElementsAttr constantFactors() {
+    DenseFPElementsAttr numbers;
+    Value known = factors();
+    return known && matchPattern(known, m_Constant(&numbers)) ? numbers : DenseFPElementsAttr();
+  }
 };
+
+DenseElementsAttr reciprocals(DenseFPElementsAttr numbers) {
+  return numbers.mapValues(numbers.getElementType(), [](const APFloat &number) {
+    return (APFloat(number.getSemantics(), 1) / number).bitcastToAPInt();
+  });
+}
 
 struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeResults> {
   void runOnOperation() override {
@@ -42,24 +59,28 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       const target::Device &device = devices->lookup(group->getAttr(rt::deviceAttr));
       for (unsigned result = 0; result < group.getNumResults(); ++result) {
         SmallVector<Reader> readers;
-        bool isReadAsItIs = findReaders(group, result, readers);
+        SmallVector<OpOperand *> others;
+        findReaders(group, result, readers, others);
+        bool isReadAsItIs = !others.empty();
         auto passes = [&](Reader reader) {
           return device.target->passesQuantized(group, reader.group, reader.quantize);
         };
         // Beside the result itself the integers are worth writing where each is found alone.
         bool isWorthIt = !readers.empty() && (!isReadAsItIs || readers.front().quantize.getUnitScale());
         if (isWorthIt && llvm::all_of(readers, passes)) {
-          quantize(group, result, readers, isReadAsItIs);
+          bool areBytes = isReadAsItIs && readers.front().quantize->hasAttr(nn::replacesInputAttr) &&
+                          readers.front().constantFactors() && llvm::all_of(others, readsElements);
+          quantize(group, result, readers, areBytes ? ArrayRef(others) : ArrayRef<OpOperand *>(),
+                   isReadAsItIs && !areBytes);
           break; // the group is another one now, with one such result
         }
       }
     }
   }
 
-  /// Finds what quantizes a result as it is, alike, on the same device. Returns true if something else reads the
-  /// result.
-  static bool findReaders(nn::GroupOp group, unsigned result, SmallVectorImpl<Reader> &readers) {
-    bool isReadAsItIs = false;
+  /// Finds what quantizes a result as it is, alike, on the same device, and what else reads it.
+  static void findReaders(nn::GroupOp group, unsigned result, SmallVectorImpl<Reader> &readers,
+                          SmallVectorImpl<OpOperand *> &others) {
     for (OpOperand &use : group.getResult(result).getUses()) {
       if (isa<tensor::DimOp>(use.getOwner()))
         continue;
@@ -70,9 +91,18 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       if (isAlike)
         readers.push_back(*found);
       else
-        isReadAsItIs = true;
+        others.push_back(&use);
     }
-    return isReadAsItIs;
+  }
+
+  /// True for an operand of a kernel around a product that elementwise ops read, which may as well read its bytes.
+  static bool readsElements(OpOperand *use) {
+    auto group = dyn_cast<nn::GroupOp>(use->getOwner());
+    if (!group || (group.getRoot() != KernelRoot::Linear && group.getRoot() != KernelRoot::Conv))
+      return false;
+    return llvm::all_of(group.getBodyBlock().getArgument(use->getOperandNumber()).getUsers(), [](Operation *op) {
+      return isa<tensor::DimOp>(op) || isElementwise(op) || isParallelGeneric(op);
+    });
   }
 
   /// Returns a reader that does nothing with a result but quantize it.
@@ -94,8 +124,39 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
     return isPlain ? std::optional(Reader{reader, use.getOperandNumber(), quantize}) : std::nullopt;
   }
 
+  /// Lets the elementwise ops of a group read the bytes of what they have read in floats.
+  static void readBytes(OpOperand &use, Value bytes, Value factors) {
+    auto group = cast<nn::GroupOp>(use.getOwner());
+    unsigned operand = use.getOperandNumber();
+    Block &body = group.getBodyBlock();
+    BlockArgument inside = body.getArgument(operand);
+    auto type = cast<RankedTensorType>(inside.getType());
+    group.getInputsMutable().append(factors);
+    Value insideFactors = body.addArgument(factors.getType(), inside.getLoc());
+    group.getInputsMutable().slice(operand, 1).assign(bytes);
+    OpBuilder builder = OpBuilder::atBlockBegin(&body);
+    Location at = inside.getLoc();
+    inside.setType(cast<RankedTensorType>(bytes.getType()));
+    Value empty =
+        tensor::EmptyOp::create(builder, at, tensor::getMixedSizes(builder, at, inside), type.getElementType());
+    AffineMap all = builder.getMultiDimIdentityMap(type.getRank());
+    SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
+    auto read = linalg::GenericOp::create(builder, at, type, ValueRange{inside, insideFactors}, empty,
+                                          ArrayRef<AffineMap>{all, all.getMinorSubMap(1), all}, loops,
+                                          [&](OpBuilder &b, Location at, ValueRange v) {
+                                            Value number = arith::SIToFPOp::create(b, at, v[1].getType(), v[0]);
+                                            Value scaled = arith::MulFOp::create(b, at, number, v[1]);
+                                            linalg::YieldOp::create(b, at, scaled);
+                                          });
+    inside.replaceUsesWithIf(read.getResult(0), [&](OpOperand &reading) {
+      return reading.getOwner() != read && !isa<tensor::DimOp>(reading.getOwner());
+    });
+  }
+
   /// Lets a group yield quantized values and scales in place of a result, or beside it, and its readers take them.
-  static void quantize(nn::GroupOp group, unsigned result, ArrayRef<Reader> readers, bool keepsResult) {
+  /// `others` read the result in elementwise ops.
+  static void quantize(nn::GroupOp group, unsigned result, ArrayRef<Reader> readers, ArrayRef<OpOperand *> others,
+                       bool keepsResult) {
     Operation *yield = group.getBodyBlock().getTerminator();
     OpBuilder builder(yield);
     Value value = yield->getOperand(result);
@@ -121,8 +182,15 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
     for (unsigned i = 0; i < group.getNumResults(); ++i)
       if (i != result || keepsResult)
         group.getResult(i).replaceAllUsesWith(grown.getResult(i));
+    Value inverse = Reader(readers.front()).factors();
     Value values = grown.getResult(keepsResult ? grown.getNumResults() - 2 : result);
     Value scales = grown.getResults().back();
+    if (!others.empty()) {
+      builder.setInsertionPointAfterValue(inverse);
+      Value factors = arith::ConstantOp::create(builder, inverse.getLoc(), reciprocals(Reader(readers.front()).constantFactors()));
+      for (OpOperand *use : others)
+        readBytes(*use, values, factors);
+    }
     for (Reader reader : readers) {
       nn::GroupOp into = reader.group;
       BlockArgument inside = into.getBodyBlock().getArgument(reader.operand);

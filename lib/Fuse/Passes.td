@@ -202,7 +202,8 @@ def FuseQuantizeResults : Pass<"fuse-quantize-results", "::mlir::func::FuncOp"> 
     A result that only groups read which quantize it, all to one format, becomes quantized values and scales in the
     group that computes it, where the device has kernels for both: a quarter of the memory is written and read. Both
     groups are as they were otherwise, and so are the values. Where scales are known (`unit_scale`) a result that others
-    read too, a residual for example, is given both ways.
+    read too, a residual for example, is given both ways; or only in bytes, if that is permitted (`nn.replaces_input`) and
+    all that read it are elementwise ops in kernels of products.
 
     ```mlir
     %h:2 = nn.group linear(…) -> (tensor<?x1536xi8>, tensor<?x6xf32>) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Quantize/StaticInputs.h"
+#include "dialects/Nn/RowScales.h"
 #include "lib/Quantize/CalibratedInputs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -31,6 +32,12 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
     if (failed(quantizeCalibrated<StaticInput>(
             getOperation(), parseStaticInputs(std::vector<std::string>(inputs.begin(), inputs.end())), quantizeOne)))
       signalPassFailure();
+    // Images between layers are large, so that a residual connection reads bytes, too. Texts keep their residuals in
+    // f32, which are read from near caches.
+    getOperation()->walk([](nn::ConvOp conv) {
+      if (nn::QuantizeOp quantize = quantizeOf(conv.getInput()); quantize && quantize.getUnitScale())
+        quantize->setAttr(nn::replacesInputAttr, UnitAttr::get(conv.getContext()));
+    });
   }
 
   LogicalResult quantize(ContractionOpInterface linear, nn::WeightOp weight, const StaticInput &known) {

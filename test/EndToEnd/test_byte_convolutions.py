@@ -34,6 +34,7 @@ class Program:
     residual: bool = False  # and a relu behind it
     parts: bool = False  # the result is the greater one of the halves of its channels, a relu of the first
     bytes: bool = False  # the result is multiplied again: by a linear that gives its integers
+    shared: bool = False  # and added to what comes out, as floats or as the numbers that its integers stand for
     stored: str = "f32"  # the scales of the weight
 
     @property
@@ -44,7 +45,9 @@ class Program:
         known = ["?" if self.dynamic else str(size) for size in (self.batch, *sizes)]
         return f"tensor<{'x'.join(known)}x{channels}x{element}>"
 
-    def quantized(self, value: str, result: str, sizes: tuple[int, ...], channels: int, factors: str) -> str:
+    def quantized(
+        self, value: str, result: str, sizes: tuple[int, ...], channels: int, factors: str, replaces: str = ""
+    ) -> str:
         """Return the ops that quantize and dequantize an image."""
         block = self.block or 0
         axis = len(sizes) + 1
@@ -53,8 +56,12 @@ class Program:
         form = f"#nn.block_format<i8, f32, {block}, axis = {axis}>"
         unit, types = (", unit_scale", f"{x}, tensor<{channels}xf32>") if self.block is None else ("", x)
         given = f"{value} factors {factors}" if self.block is None else value
-        return f"""{result}_q, {result}_s = nn.quantize {given} {{format = {form}{unit}}} : ({types}) -> ({q}, {s})
+        return f"""{result}_q, {result}_s = nn.quantize {given} {{format = {form}{unit}{replaces}}} : ({types}) -> ({q}, {s})
           {result} = nn.dequantize {result}_q, {result}_s {{format = {form}}} : ({q}, {s}) -> {x}"""
+
+    def factors(self) -> np.ndarray:
+        """Return what the integers of the result stand for, in units."""
+        return np.where(np.arange(self.conv.channels[1]) % 3, 64, 32)
 
     @staticmethod
     def weight(name: str, key: str, out: int, depth: int, scale: str) -> str:
@@ -95,13 +102,21 @@ class Program:
             lines += [f"%p = nn.relu %l : {half}", f"%m = arith.maximumf %p, %h : {half}"]
             result, y = "%m", half
         if self.bytes:
+            factors = ", ".join(str(1 / UNIT / factor) for factor in self.factors())
             lines += [
-                f"%g = arith.constant dense<{1 / UNIT / 64}> : tensor<{out}xf32>",
-                self.quantized(result, "%j", conv.result, out, "%g"),
+                f"%g = arith.constant dense<[{factors}]> : tensor<{out}xf32>",
+                self.quantized(result, "%j", conv.result, out, "%g", ", nn.replaces_input" if self.shared else ""),
                 self.weight("v", f"{name}.v", out, out, "f32"),
                 f"%z = nn.linear %j, %v : ({y}, tensor<{out}x{out}xf32>) -> {y}",
             ]
-            result = "%z"
+            if self.shared:
+                lines += [
+                    f"%h = arith.constant dense<{1 / 127}> : tensor<{out}xf32>",
+                    self.quantized("%z", "%k", conv.result, out, "%h"),
+                    f"%n = nn.linear %k, %v : ({y}, tensor<{out}x{out}xf32>) -> {y}",
+                    f"%t = arith.addf %n, {result} : {y}",
+                ]
+            result = "%t" if self.shared else "%z"
         body = "\n          ".join(lines)
         return f"""func.func @{name}({", ".join(arguments)}) -> ({y} {{nn.name = "y"}}) {{
           {body}
@@ -129,7 +144,7 @@ class Program:
             integers[..., :: self.block or integers.shape[-1]] = -127  # which makes the scale UNIT
         return (integers * UNIT).astype(np.float32)
 
-    def check(self, module, name: str, weights: dict[str, np.ndarray]) -> None:
+    def check(self, module, name: str, weights: dict[str, np.ndarray], target: str = "cpu") -> None:
         x = self.input()
         inputs = [x]
         # With known scales integers stand for themselves: factors are left to the weights.
@@ -142,7 +157,11 @@ class Program:
             low, high = np.split(expected, 2, axis=-1)
             expected = np.maximum(np.maximum(low, 0), high)
         if self.bytes:
-            expected = np.clip(np.rint(expected / UNIT / 64), -127, 127) * 127
+            factors = self.factors() * UNIT
+            integers = np.clip(np.rint(expected / factors), -127, 127)
+            # The reference reads the result as it is.
+            residual = expected if target == "reference" else integers * factors
+            expected = integers * 127 + (residual if self.shared else 0)
         assert np.abs(expected).max() < 2**24 * UNIT * WEIGHT_UNIT
         np.testing.assert_array_equal(getattr(module, name)(*inputs), expected.astype(np.float32))
 
@@ -161,6 +180,9 @@ PROGRAMS = {
     "dynamic": Program(Conv((10, 21), (3, 2), channels=(32, 36), low=(2, 0), high=(0, 1)), dynamic=True, residual=True),
     "dynamic_wide": Program(Conv((10, 9), (3, 3), channels=(64, 36), strides=(3, 2)), block=256, dynamic=True),
     "passed": Program(Conv((6, 7), (3, 3), channels=(32, 64), **PADS), residual=True, bytes=True),
+    "shared": Program(
+        Conv((6, 7), (3, 3), channels=(32, 64), **PADS), residual=True, bytes=True, shared=True, dynamic=True
+    ),
     "parts": Program(Conv((6, 7), (3, 3), channels=(32, 128), **PADS), parts=True),
     "speech": Program(Conv((75,), (5,), channels=(32, 40), strides=(2,), low=(4,), high=(0,)), block=256),
     "volume": Program(Conv((4, 6, 5), (2, 3, 3), channels=(32, 33), strides=(1, 2, 1), low=(1, 1, 1), high=(0, 1, 1))),
@@ -174,7 +196,7 @@ def test_byte_convolutions(tools, tmp_path, target: str) -> None:
     text = "".join(program.function(name) for name, program in PROGRAMS.items())
     module = build(tools, tmp_path, text, weights, target)
     for name, program in PROGRAMS.items():
-        program.check(module, name, weights)
+        program.check(module, name, weights, target)
 
 
 def test_random_byte_convolutions(tools, tmp_path, monkeypatch) -> None:

@@ -173,3 +173,35 @@ func.func @residual(%x: tensor<1x4x4x64xf32>, %f: tensor<64xf32>, %g: tensor<32x
   }
   return %y : tensor<1x4x4x32xf32>
 }
+
+// The residual reads the same bytes where that is permitted, times the factors.
+// CHECK-LABEL: func.func @residual_of_bytes
+func.func @residual_of_bytes(%x: tensor<1x4x4x64xf32>, %f: tensor<64xf32>, %u: tensor<32x64xi8>, %us: tensor<32x1xf16>, %d: tensor<32x288xi8>, %ds: tensor<32x1xf16>) -> tensor<1x4x4x32xf32> {
+  %g = arith.constant dense<0.25> : tensor<32xf32>
+  %point = nn.dequantize %u, %us {format = #channel} : (tensor<32x64xi8>, tensor<32x1xf16>) -> tensor<32x64xf32>
+  %window = nn.dequantize %d, %ds {format = #channel} : (tensor<32x288xi8>, tensor<32x1xf16>) -> tensor<32x288xf32>
+  // CHECK-DAG: %[[F:.*]] = arith.constant dense<4.000000e+00> : tensor<32xf32>
+  // CHECK: %[[H:.*]]:2 = nn.group conv({{.*}} -> (tensor<1x4x4x32xi8>, tensor<1x4x4x1xf32>)
+  // CHECK:   %[[C:.*]] = nn.conv
+  // CHECK:   %[[V:.*]], %[[S:.*]] = nn.quantize %[[C]] factors
+  // CHECK:   nn.yield %[[V]], %[[S]]
+  %h = nn.group conv(%a = %x, %w = %point, %k = %f) : (tensor<1x4x4x64xf32>, tensor<32x64xf32>, tensor<64xf32>) -> tensor<1x4x4x32xf32> {
+    %c, %s = nn.quantize %a factors %k {format = #image, unit_scale} : (tensor<1x4x4x64xf32>, tensor<64xf32>) -> (tensor<1x4x4x64xi8>, tensor<1x4x4x1xf32>)
+    %r = nn.dequantize %c, %s {format = #image} : (tensor<1x4x4x64xi8>, tensor<1x4x4x1xf32>) -> tensor<1x4x4x64xf32>
+    %l = nn.conv %r, %w {window = array<i64: 1, 1>} : (tensor<1x4x4x64xf32>, tensor<32x64xf32>) -> tensor<1x4x4x32xf32>
+    nn.yield %l : tensor<1x4x4x32xf32>
+  }
+  // CHECK: nn.group conv({{.*}} = %[[H]]#0, {{.*}}, %[[R:.*]] = %[[H]]#0, {{.*}} = %[[F]], {{.*}} = %[[H]]#1)
+  // CHECK:   linalg.generic {{.*}} ins(%[[R]], %{{.*}} : tensor<1x4x4x32xi8>, tensor<32xf32>)
+  // CHECK:     arith.sitofp
+  // CHECK:     arith.mulf
+  // CHECK-NOT: nn.quantize
+  %y = nn.group conv(%a = %h, %w = %window, %k = %g, %b = %h) : (tensor<1x4x4x32xf32>, tensor<32x288xf32>, tensor<32xf32>, tensor<1x4x4x32xf32>) -> tensor<1x4x4x32xf32> {
+    %c, %s = nn.quantize %a factors %k {format = #image, nn.replaces_input, unit_scale} : (tensor<1x4x4x32xf32>, tensor<32xf32>) -> (tensor<1x4x4x32xi8>, tensor<1x4x4x1xf32>)
+    %r = nn.dequantize %c, %s {format = #image} : (tensor<1x4x4x32xi8>, tensor<1x4x4x1xf32>) -> tensor<1x4x4x32xf32>
+    %l = nn.conv %r, %w {window = array<i64: 3, 3>, pads_low = array<i64: 1, 1>, pads_high = array<i64: 1, 1>} : (tensor<1x4x4x32xf32>, tensor<32x288xf32>) -> tensor<1x4x4x32xf32>
+    %m = arith.addf %l, %b : tensor<1x4x4x32xf32>
+    nn.yield %m : tensor<1x4x4x32xf32>
+  }
+  return %y : tensor<1x4x4x32xf32>
+}

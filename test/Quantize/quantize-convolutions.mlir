@@ -20,7 +20,7 @@ func.func @windows(%x: tensor<?x6x6x4xf32>) -> tensor<?x6x5x8xf32> {
   // CHECK: %[[Q:.*]], %[[S:.*]] = nn.quantize %[[M]] {format = #nn.block_format<i8, f16, 0, axis = 1>}
   // CHECK: %[[W:.*]] = nn.dequantize %[[Q]], %[[S]]
   // CHECK: nn.conv %[[X]], %[[W]]
-  // KNOWN: nn.quantize %arg0 factors %[[R]] {format = #nn.block_format<i8, f32, 0, axis = 3>, unit_scale}
+  // KNOWN: nn.quantize %arg0 factors %[[R]] {format = #nn.block_format<i8, f32, 0, axis = 3>, nn.replaces_input, unit_scale}
   // KNOWN: nn.quantize %{{.*}} factors %[[F]] {format = #nn.block_format<i8, f32, 0, axis = 1>}
   %w = nn.weight @weights["w"] : tensor<8x4x1x2xf32>
   %e = tensor.empty() : tensor<8x1x2x4xf32>

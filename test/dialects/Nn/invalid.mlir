@@ -130,6 +130,14 @@ func.func private @f() attributes {nn.decisions = 3 : i64}
 
 // -----
 
+func.func @replaces_without_known_scales(%x: tensor<2x4xf32>) -> (tensor<2x4xi8>, tensor<2x1xf32>) {
+  // expected-error@+1 {{nn.replaces_input is unit, must be a unit attribute on an nn.quantize with unit_scale}}
+  %q, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 0, axis = 1>, nn.replaces_input} : (tensor<2x4xf32>) -> (tensor<2x4xi8>, tensor<2x1xf32>)
+  return %q, %s : tensor<2x4xi8>, tensor<2x1xf32>
+}
+
+// -----
+
 // expected-error@+1 {{function attribute nn.size_limit is unknown; known are nn.size_limits, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions}}
 func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}) attributes {nn.size_limit = {n = 4 : i64}}
 
