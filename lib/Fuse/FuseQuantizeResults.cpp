@@ -187,7 +187,8 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
     Value scales = grown.getResults().back();
     if (!others.empty()) {
       builder.setInsertionPointAfterValue(inverse);
-      Value factors = arith::ConstantOp::create(builder, inverse.getLoc(), reciprocals(Reader(readers.front()).constantFactors()));
+      Value factors =
+          arith::ConstantOp::create(builder, inverse.getLoc(), reciprocals(Reader(readers.front()).constantFactors()));
       for (OpOperand *use : others)
         readBytes(*use, values, factors);
     }

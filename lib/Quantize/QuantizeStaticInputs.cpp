@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Quantize/StaticInputs.h"
 #include "dialects/Nn/RowScales.h"
+#include "intarsia/Quantize/StaticInputs.h"
 #include "lib/Quantize/CalibratedInputs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
