@@ -108,13 +108,23 @@ void SymbolicSizes::requireOfLoops(linalg::LinalgOp op) {
     else
       loop = size;
   });
-  AffineExpr zero = getAffineConstantExpr(0, context), one = getAffineConstantExpr(1, context);
+  AffineExpr zero = getAffineConstantExpr(0, context);
   forEachSize([&](AffineExpr index, AffineExpr size) {
     if (isa<AffineDimExpr>(index))
       return;
     AffineExpr most = largestIndex(index, loops);
     requireAtMost(most ? most + 1 : AffineExpr(), size, op);
   });
+  // A dimension that is read at positions from data has an element, unless a loop has no iteration: 1 floordiv (x + 1)
+  // is 1 where x is 0, and 0 where it is more.
+  AffineExpr one = getAffineConstantExpr(1, context), iterations = one;
+  for (AffineExpr loop : loops)
+    if (loop && !isa<AffineConstantExpr>(loop) && isKnown(loop))
+      iterations = normalize(iterations * loop);
+  AffineExpr least = range(iterations).low < 1 ? one - one.floorDiv(iterations + 1) : one;
+  auto isLoop = [&](AffineExpr size) {
+    return llvm::any_of(loops, [&](AffineExpr loop) { return loop && normalize(loop) == size; });
+  };
   // The kernel checks positions that are computed from data.
   op.getBlock()->walk([&](tensor::ExtractOp extract) {
     for (auto [index, size] : llvm::zip_equal(extract.getIndices(), Sizes(of(extract.getTensor())))) {
@@ -123,8 +133,8 @@ void SymbolicSizes::requireOfLoops(linalg::LinalgOp op) {
       } else if (AffineExpr position = ofIndex(index)) {
         requireAtMost(zero, position, extract);
         requireAtMost(position + 1, size, extract);
-      } else {
-        requireAtMost(one, size, extract);
+      } else if (!isLoop(size)) {
+        requireAtMost(least, size, extract);
       }
     }
   });

@@ -409,9 +409,17 @@ private:
       maps.push_back(builder.getMultiDimIdentityMap(count));
     }
     Value limit;
-    if (check.tensor)
-      limit = arith::IndexCastOp::create(
-          builder, location, i64, tensor::DimOp::create(builder, location, check.tensor, check.dimension).getResult());
+    if (check.tensor) {
+      Value size = tensor::DimOp::create(builder, location, check.tensor, check.dimension);
+      if (sizes.range(sizes.of(check.tensor)[check.dimension]).low < 1) {
+        // Nothing is read of a tensor without elements: then the largest index is 0, as if there was one. The size
+        // constraints of the call refuse loops that read it.
+        Value one = arith::ConstantIndexOp::create(builder, location, 1);
+        Value more = arith::AddIOp::create(builder, location, size, one);
+        size = arith::AddIOp::create(builder, location, size, arith::DivUIOp::create(builder, location, one, more));
+      }
+      limit = arith::IndexCastOp::create(builder, location, i64, size);
+    }
     Value empty = tensor::EmptyOp::create(builder, location, ArrayRef<int64_t>(), i64);
     Value init = linalg::FillOp::create(builder, location, zero, empty).getResult(0);
     maps.push_back(AffineMap::get(count, 0, context));

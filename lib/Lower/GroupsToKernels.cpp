@@ -225,6 +225,14 @@ void HostProgram::nameSizes() {
     host->setAttr("nn.size_limits", builder.getDictionaryAttr(limits));
 }
 
+/// Returns a size as messages of failed checks say it. A dimension whose elements data chooses must have one, or none
+/// if there are no choices, which no check fails for.
+static std::string textOf(const SymbolicSizes &sizes, const SizeConstraint &constraint) {
+  SizeRange range = sizes.range(constraint.left);
+  bool isOfChoices = constraint.relation == SizeConstraint::Relation::AtMost && range.low == 0 && range.high == 1;
+  return isOfChoices ? "1" : sizes.toString(constraint.left);
+}
+
 /// Emits checks of the conditions that ops put on sizes, beyond equal names: once a call, before anything is made, or
 /// those of a branch at its beginning.
 void HostProgram::makeSizeChecks(Block *branch) {
@@ -241,7 +249,7 @@ void HostProgram::makeSizeChecks(Block *branch) {
     if (!branch)
       builder.setInsertionPoint(headEnd);
     rt::CheckOp::create(builder, constraint.op->getLoc(), left, isEqual ? rt::Relation::Equal : rt::Relation::AtMost,
-                        right, sizes.toString(constraint.left), sizes.toString(constraint.right), why);
+                        right, textOf(sizes, constraint), sizes.toString(constraint.right), why);
   }
 }
 

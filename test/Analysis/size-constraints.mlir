@@ -201,3 +201,26 @@ func.func @branches(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.
   }
   return
 }
+
+// Sizes that a call computes may be 0. A dimension whose elements data chooses has one, unless nothing is chosen.
+// CHECK-LABEL: func.func @chosen
+// CHECK-SAME: test_checks = ["(1 floordiv (m + 1)) * -1 + 1 <= n"]
+func.func @chosen(%x: tensor<?xf32> {nn.sizes = ["n"]}, %i: tensor<?xi64> {nn.sizes = ["m"]}, %r: tensor<?xf32>,
+                  %s: tensor<?xf32> {nn.sizes = ["n"]}, %j: tensor<?xi64> {nn.sizes = ["n"]})
+    attributes {nn.continues = @names} {
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<?xi64>) outs(%r : tensor<?xf32>) {
+  ^bb0(%number: i64, %out: f32):
+    %at = arith.index_cast %number : i64 to index
+    %read = tensor.extract %x[%at] : tensor<?xf32>
+    linalg.yield %read : f32
+  } -> tensor<?xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%j : tensor<?xi64>) outs(%s : tensor<?xf32>) {
+  ^bb0(%number: i64, %out: f32):
+    %at = arith.index_cast %number : i64 to index
+    %read = tensor.extract %x[%at] : tensor<?xf32>
+    linalg.yield %read : f32
+  } -> tensor<?xf32>
+  return
+}

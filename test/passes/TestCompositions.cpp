@@ -11,6 +11,7 @@
 #include "lib/Import/Builder/Selection.h"
 #include "lib/Import/Builder/Signals.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -30,8 +31,8 @@ struct TestCompositions : PassWrapper<TestCompositions, OperationPass<ModuleOp>>
   StringRef getArgument() const override { return "test-compositions"; }
   StringRef getDescription() const override { return "Builds what importers make of several ops"; }
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<nn::NnDialect, arith::ArithDialect, linalg::LinalgDialect, math::MathDialect, scf::SCFDialect,
-                    tensor::TensorDialect>();
+    registry.insert<nn::NnDialect, arith::ArithDialect, cf::ControlFlowDialect, linalg::LinalgDialect,
+                    math::MathDialect, scf::SCFDialect, tensor::TensorDialect>();
   }
 
   using Build = llvm::SmallVector<Value> (*)(ModuleBuilder &, Operation *);

@@ -38,13 +38,14 @@ public:
   Einsum(ModuleBuilder &graph, Location at, llvm::StringRef equation) : graph(graph), at(at), equation(equation) {}
 
   /// Returns null for an equation that was reported.
-  Value build(llvm::ArrayRef<Value> operands);
+  Value build(llvm::ArrayRef<Value> operands, llvm::ArrayRef<Shape> shapes);
+  Shape resultShape() { return shapeOf(result); }
 
 private:
-  bool parse(llvm::ArrayRef<Value> operands);
+  bool parse(llvm::ArrayRef<Value> operands, llvm::ArrayRef<Shape> shapes);
   /// Reads letters and "..." of one operand, whose rank is known, or of the result.
   std::optional<Labels> labelsOf(llvm::StringRef text, std::optional<int64_t> rank);
-  bool findSizes();
+  bool findSizes(llvm::ArrayRef<Shape> shapes);
   void settle(Term &term, const Labels &kept);
   Term product(const Term &left, const Term &right, const Labels &kept);
   Term loops(const Term &left, const Term &right, const Labels &kept);
@@ -59,9 +60,7 @@ private:
     return shape;
   }
   std::nullopt_t report(const llvm::Twine &problem) {
-    auto name = at->findInstanceOf<NameLoc>();
-    graph.sink().report((name ? "'" + name.getName().getValue() + "': " : llvm::Twine()) + "the equation '" + equation +
-                        "' of an einsum " + problem);
+    graph.sink().report("the equation '" + equation + "' of an einsum " + problem);
     return std::nullopt;
   }
 
@@ -110,10 +109,10 @@ std::optional<Labels> Einsum::labelsOf(llvm::StringRef text, std::optional<int64
   return before;
 }
 
-bool Einsum::findSizes() {
-  for (const Term &term : terms)
+bool Einsum::findSizes(llvm::ArrayRef<Shape> shapes) {
+  for (auto [number, term] : llvm::enumerate(terms))
     for (auto [dimension, label] : llvm::enumerate(term.labels)) {
-      Size size = graph.sizeOf(at, term.value, dimension);
+      Size size = shapes.empty() ? graph.sizeOf(at, term.value, dimension) : shapes[number][dimension];
       auto [entry, isFirst] = sizes.try_emplace(label, size);
       Size &known = entry->second;
       if (isFirst || (known.isDynamic() && size.isDynamic()) || size.value == 1)
@@ -129,7 +128,7 @@ bool Einsum::findSizes() {
   return true;
 }
 
-bool Einsum::parse(llvm::ArrayRef<Value> operands) {
+bool Einsum::parse(llvm::ArrayRef<Value> operands, llvm::ArrayRef<Shape> shapes) {
   std::string compact;
   for (char c : equation)
     if (c != ' ')
@@ -148,7 +147,7 @@ bool Einsum::parse(llvm::ArrayRef<Value> operands) {
       return false;
     terms.push_back({operand, *labels});
   }
-  if (!findSizes())
+  if (!findSizes(shapes))
     return false;
   std::map<Label, unsigned> uses;
   for (const Term &term : terms)
@@ -397,13 +396,13 @@ Term Einsum::product(const Term &left, const Term &right, const Labels &kept) {
   return {value, labels};
 }
 
-Value Einsum::build(llvm::ArrayRef<Value> operands) {
+Value Einsum::build(llvm::ArrayRef<Value> operands, llvm::ArrayRef<Shape> shapes) {
   if (operands.empty())
     return report("has no operands"), Value();
   for (Value operand : operands)
     if (elementOf(operand) != elementOf(operands[0]))
       return report("has operands of different types"), Value();
-  if (!parse(operands))
+  if (!parse(operands, shapes))
     return {};
   auto neededBy = [&](size_t next) { // the result and the terms from `next` on
     Labels needed = result;
@@ -425,9 +424,15 @@ Value Einsum::build(llvm::ArrayRef<Value> operands) {
   return ordered(total, result);
 }
 
-Value einsum(ModuleBuilder &graph, Location at, llvm::StringRef equation, llvm::ArrayRef<Value> operands) {
-  Value value = Einsum(graph, at, equation).build(operands);
-  return value ? value : operands.empty() ? Value() : operands.front();
+Value einsum(ModuleBuilder &graph, Location at, llvm::StringRef equation, llvm::ArrayRef<Value> operands,
+             llvm::ArrayRef<Shape> shapes, Shape *result) {
+  Einsum einsum(graph, at, equation);
+  Value value = einsum.build(operands, shapes);
+  if (!value)
+    return operands.empty() ? Value() : operands.front();
+  if (result)
+    *result = einsum.resultShape();
+  return value;
 }
 
 } // namespace intarsia::importer

@@ -15,9 +15,10 @@ namespace intarsia::importer {
 /// products of matrices, transposes and sums. A letter that stands twice in an operand is its diagonal, "..." are the
 /// dimensions that no letter names, dimensions of 1 are repeated; without "->" letters that stand once are the
 /// result's, in the order of the alphabet. Operands are floats, or integers of one type. Reports equations that are
-/// malformed or do not agree with the operands.
+/// malformed or do not agree with the operands. `shapes` are those of the operands, for callers that know more of them
+/// than their types say; `result` becomes that of the result.
 mlir::Value einsum(ModuleBuilder &graph, mlir::Location at, llvm::StringRef equation,
-                   llvm::ArrayRef<mlir::Value> operands);
+                   llvm::ArrayRef<mlir::Value> operands, llvm::ArrayRef<Shape> shapes = {}, Shape *result = nullptr);
 
 } // namespace intarsia::importer
 

@@ -52,6 +52,8 @@ static Value flattened(ModuleBuilder &graph, Location at, Value tensor) {
 
 Value nonzero(ModuleBuilder &graph, Location at, Value input) {
   auto found = nn::NonzeroOp::create(graph.getBuilder(), at, input);
+  if (typeOf(found.getIndices()).getDimSize(0) == 0) // all that there may be
+    return found.getIndices();
   return firstRows(graph, at, found.getIndices(), sizeOfCount(graph, at, found.getCount()));
 }
 

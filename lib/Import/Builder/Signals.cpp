@@ -7,6 +7,7 @@
 #include "lib/Import/Builder/Signals.h"
 
 #include "dialects/Interfaces/ReferenceBuilder.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 
 using namespace mlir;
 
@@ -26,6 +27,12 @@ Value stft(ModuleBuilder &graph, Location at, Value signal, Value window, int64_
                         " are not possible of a signal of " +
                         (length.isDynamic() ? llvm::Twine("any length") : llvm::Twine(length.value) + " elements"));
     return signal;
+  }
+  if (length.isDynamic()) {
+    OpBuilder &ops = graph.getBuilder();
+    Value least = arith::ConstantIndexOp::create(ops, at, size);
+    Value isLong = arith::CmpIOp::create(ops, at, arith::CmpIPredicate::sge, length.index, least);
+    cf::AssertOp::create(ops, at, isLong, ("a signal has a window of " + llvm::Twine(size) + " elements").str());
   }
   Size windows = graph.compute(at, SizeOp::Subtract, length, size);
   windows = graph.compute(at, SizeOp::Add, graph.compute(at, SizeOp::Divide, windows, step), 1);
