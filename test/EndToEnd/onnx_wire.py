@@ -69,6 +69,10 @@ def attribute(name: str, value: Any) -> bytes:
         kind, data = 2, field(3, value)
     elif isinstance(value, str):
         kind, data = 3, field(4, value)
+    elif value and isinstance(value[0], float):
+        kind, data = 6, fields(7, value)
+    elif value and isinstance(value[0], str):
+        kind, data = 8, fields(9, value)
     else:
         kind, data = 7, fields(8, value)
     return field(1, name) + field(20, kind) + data

@@ -11,6 +11,7 @@
 #include "llvm/ADT/Twine.h"
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace intarsia::importer {
 
@@ -27,6 +28,8 @@ public:
   void setTerms(std::function<std::string(llvm::StringRef)> terms) { inTermsOfModel = std::move(terms); }
   bool any() const { return !first.empty(); }
   const std::string &message() const { return first; }
+  /// Returns the first error and forgets it, for a caller that reports it in another way.
+  std::string take() { return std::exchange(first, {}); }
 
 private:
   std::string first;

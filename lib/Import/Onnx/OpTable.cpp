@@ -15,7 +15,8 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
          {elementwiseOps(), activationOps(), shapeOps(),       constantOps(),  linearOps(),
           convOps(),        poolOps(),       normOps(),        reductionOps(), indexingOps(),
           imageOps(),       lossOps(),       controlFlowOps(), attentionOps(), quantizedOps(),
-          loopOps(),        sequenceOps(),   recurrenceOps(),  deformedOps(),  randomOps()})
+          loopOps(),        sequenceOps(),   recurrenceOps(),  deformedOps(),  randomOps(),
+          recurrentOps(), regionOps(), selectionOps(), signalOps()})
       for (const OpRow &row : group)
         rows[(row.domain + "/" + row.name).str()] = &row;
     return rows;

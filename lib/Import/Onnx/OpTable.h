@@ -41,6 +41,10 @@ llvm::ArrayRef<OpRow> sequenceOps();
 llvm::ArrayRef<OpRow> recurrenceOps();
 llvm::ArrayRef<OpRow> deformedOps();
 llvm::ArrayRef<OpRow> randomOps();
+llvm::ArrayRef<OpRow> recurrentOps();
+llvm::ArrayRef<OpRow> regionOps();
+llvm::ArrayRef<OpRow> selectionOps();
+llvm::ArrayRef<OpRow> signalOps();
 
 /// Returns the op of a name, null if it is not imported.
 const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Builder/Einsum.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
 using namespace mlir;
@@ -163,12 +164,35 @@ void gemm(NodeContext &node) {
   node.result(result);
 }
 
+void einsum(NodeContext &node) {
+  llvm::SmallVector<Value> operands;
+  llvm::SmallVector<Shape> shapes;
+  llvm::SmallVector<size_t> numbers;
+  for (size_t input = 0; input < node.inputCount(); ++input) {
+    operands.push_back(node.tensor(input));
+    shapes.push_back(node.graph.shapeOf(node.at, operands.back()));
+    numbers.push_back(input);
+  }
+  llvm::StringRef equation = node.text("equation", "");
+  if (operands.empty())
+    node.refuse("has no inputs");
+  if (node.isRefused() || !node.areOneType(numbers) || !node.isOf(0, isNumber, "numbers"))
+    return;
+  Shape shape;
+  Value result = importer::einsum(node.ir(), node.at, equation, operands, shapes, &shape);
+  if (node.ir().sink().any())
+    return node.refuse(node.ir().sink().take());
+  node.graph.setShape(result, shape);
+  node.result(result);
+}
+
 } // namespace
 
 llvm::ArrayRef<OpRow> linearOps() {
   static const OpRow rows[] = {
       {"", "MatMul", 1, matMul},
       {"", "Gemm", 7, gemm},
+      {"", "Einsum", 12, einsum},
   };
   return rows;
 }

@@ -1,0 +1,170 @@
+//===- Selection.cpp - Results whose size a call computes ---------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Builder/Selection.h"
+
+#include "lib/Import/Onnx/Ops/Scalars.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+namespace {
+
+/// True for elements that are compared with 0 and with one another.
+bool isCompared(DataType type) { return !isFloat(type) || isComputedByNn(type) || type == DataType::Double; }
+
+/// Refuses a node in a branch that a call chooses: its sizes are needed before what stands in it.
+bool isOutsideOfBranches(NodeContext &node) {
+  if (!isa<func::FuncOp>(node.ops().getInsertionBlock()->getParentOp()))
+    node.refuse("stands in a branch that the call chooses, and has a result of a size that the call computes");
+  return !node.isRefused();
+}
+
+/// Remembers the sizes of a result, of which the call computes one.
+Value withSize(NodeContext &node, Value result, Shape shape, unsigned dimension) {
+  shape[dimension] = node.ir().sizeOf(node.at, result, dimension);
+  node.graph.setShape(result, shape);
+  return result;
+}
+
+void nonZero(NodeContext &node) {
+  Value input = node.tensor(0);
+  if (node.isRefused() || !node.isOf(0, isCompared, "numbers of 16 bits or more, integers or bool") ||
+      !isOutsideOfBranches(node))
+    return;
+  int64_t rank = tensorType(input).getRank();
+  Value found = importer::nonzero(node.ir(), node.at, rank == 0 ? node.reshaped(input, {1}) : input);
+  Value places = withSize(node, found, {0, rank == 0 ? 1 : rank}, 0);
+  // A number has no coordinates: its result is empty, and has a column if it is not zero.
+  Value result = rank == 0 ? node.filled({0, node.graph.shapeOf(node.at, places)[0]}, node.ops().getI64IntegerAttr(0))
+                           : node.transposed(places, {1, 0});
+  node.result(0, result, DataType::Int64);
+}
+
+void compress(NodeContext &node) {
+  Value input = node.tensor(0), condition = node.tensor(1);
+  if (node.isRefused() || !node.isOf(1, isBool, "bool") || !isOutsideOfBranches(node))
+    return;
+  Shape shape = node.graph.shapeOf(node.at, input), conditions = node.graph.shapeOf(node.at, condition);
+  std::optional<int64_t> axis;
+  if (node.hasAttribute("axis"))
+    axis = node.axis(node.integer("axis", 0), shape.size());
+  if (conditions.size() != 1)
+    node.refuse("input 'condition' has " + llvm::Twine(conditions.size()) + " dimensions, must have 1");
+  if (node.isRefused())
+    return;
+  const Size whole = axis ? shape[*axis] : node.product(shape);
+  if (!whole.isDynamic() && !conditions[0].isDynamic() && conditions[0].value > whole.value)
+    return node.refuse("input 'condition' has " + llvm::Twine(conditions[0].value) + " elements, there are " +
+                       llvm::Twine(whole.value) + " to choose from");
+  Value result = importer::compress(node.ir(), node.at, input, condition, axis);
+  node.result(withSize(node, result, axis ? shape : Shape{0}, axis.value_or(0)));
+}
+
+/// Returns integers without a sign as those of which the order is the same, and back: the first bit is turned.
+Value withOtherSign(NodeContext &node, Value tensor, DataType type) {
+  if (!isUnsigned(type) || isBool(type))
+    return tensor;
+  return unary(node, tensor, type, [](Scalars &s, Value x) -> Value {
+    auto least = llvm::APInt::getSignedMinValue(s.element.getIntOrFloatBitWidth());
+    Value sign = arith::ConstantOp::create(s.builder, s.at, s.builder.getIntegerAttr(s.element, least));
+    return arith::XOrIOp::create(s.builder, s.at, x, sign);
+  });
+}
+
+void unique(NodeContext &node) {
+  Value input = node.tensor(0);
+  DataType type = node.typeOf(0);
+  if (node.isRefused() || !node.isOf(0, isCompared, "numbers of 16 bits or more, integers or bool") ||
+      !isOutsideOfBranches(node))
+    return;
+  Shape shape = node.graph.shapeOf(node.at, input);
+  std::optional<int64_t> axis;
+  if (node.hasAttribute("axis"))
+    axis = node.axis(node.integer("axis", 0), shape.size());
+  bool isSorted = node.integer("sorted", 1) != 0;
+  if (node.isRefused())
+    return;
+  const Size whole = axis ? shape[*axis] : node.product(shape);
+  if (!whole.isDynamic() && whole.value == 0) {
+    // There are none, and no loops over none.
+    shape = axis ? shape : Shape{0};
+    auto none = cast<TypedAttr>(node.ops().getZeroAttr(node.irType(type)));
+    node.result(0, node.filled(shape, none), type);
+    for (size_t output = 1; output < 4; ++output)
+      node.result(output, node.filled({0}, node.ops().getI64IntegerAttr(0)), DataType::Int64);
+    return;
+  }
+  importer::Unique found = importer::unique(node.ir(), node.at, withOtherSign(node, input, type), axis, isSorted);
+  Value values = withSize(node, found.values, axis ? shape : Shape{0}, axis.value_or(0));
+  node.result(0, withOtherSign(node, values, type), type);
+  node.result(1, withSize(node, found.indices, {0}, 0), DataType::Int64);
+  node.graph.setShape(found.inverse, {whole});
+  node.result(2, found.inverse, DataType::Int64);
+  node.result(3, withSize(node, found.counts, {0}, 0), DataType::Int64);
+}
+
+/// Returns an input of one element as a number without dimensions; `byDefault` if the node has none.
+Value number(NodeContext &node, size_t input, llvm::StringRef name, DataType type, TypedAttr byDefault) {
+  if (!node.has(input))
+    return node.filled({}, byDefault);
+  Value tensor = node.tensor(input);
+  if (node.typeOf(input) != type || tensorType(tensor).getRank() > 1 ||
+      (tensorType(tensor).getRank() == 1 && tensorType(tensor).getDimSize(0) != 1))
+    node.refuse("input '" + name + "' is not one number of type " + nameOf(type));
+  return node.isRefused() ? node.filled({}, byDefault) : node.reshaped(tensor, {});
+}
+
+void nonMaxSuppression(NodeContext &node) {
+  Value boxes = node.tensor(0), scores = node.tensor(1);
+  OpBuilder &ops = node.ops();
+  if (node.isRefused() ||
+      !node.isOf(
+          0, [](DataType type) { return type == DataType::Float; }, "float") ||
+      !node.areOneType({0, 1}) || !isOutsideOfBranches(node))
+    return;
+  Shape ofBoxes = node.graph.shapeOf(node.at, boxes), ofScores = node.graph.shapeOf(node.at, scores);
+  auto differ = [](const Size &one, const Size &other) {
+    return !one.isDynamic() && !other.isDynamic() && one.value != other.value;
+  };
+  if (ofBoxes.size() != 3 || ofScores.size() != 3 || differ(ofBoxes[2], 4) || differ(ofBoxes[0], ofScores[0]) ||
+      differ(ofBoxes[1], ofScores[2]))
+    return node.refuse("inputs are not 'boxes' [batch, boxes, 4] and 'scores' [batch, classes, boxes]");
+  if (ofBoxes[2].isDynamic())
+    return node.refuse("dimension 2 of input 'boxes' depends on the call, must be 4");
+  Value limit = number(node, 2, "max_output_boxes_per_class", DataType::Int64, ops.getI64IntegerAttr(0));
+  Value overlap = number(node, 3, "iou_threshold", DataType::Float, ops.getF32FloatAttr(0));
+  Value least;
+  if (node.has(4))
+    least = number(node, 4, "score_threshold", DataType::Float, ops.getF32FloatAttr(0));
+  bool centered = node.integer("center_point_box", 0) != 0;
+  if (node.isRefused())
+    return;
+  const Size count = node.product(ofScores);
+  Value zero = node.filled({0, 3}, ops.getI64IntegerAttr(0));
+  if (!node.has(2) || (!count.isDynamic() && count.value == 0))
+    return node.result(0, zero, DataType::Int64);
+  auto found =
+      nn::NmsOp::create(ops, node.at, node.ir().tensorType({count, 3}, ops.getI64Type()),
+                        RankedTensorType::get({}, ops.getI64Type()), boxes, scores, limit, overlap, least, centered);
+  node.graph.setShape(found.getSelected(), {count, 3});
+  Size there = importer::sizeOfCount(node.ir(), node.at, found.getCount());
+  node.result(0, node.sliced(found.getSelected(), 0, 0, there), DataType::Int64);
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> selectionOps() {
+  static const OpRow rows[] = {
+      {"", "NonZero", 9, nonZero},
+      {"", "Compress", 9, compress},
+      {"", "Unique", 11, unique},
+      {"", "NonMaxSuppression", 10, nonMaxSuppression},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx
