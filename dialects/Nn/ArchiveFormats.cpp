@@ -89,6 +89,13 @@ LogicalResult ArchiveFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()>
 
 //===-- Operands ------------------------------------------------------------------------------------------------===//
 
+/// Returns the bits of integers as an archive has them: those of u4 may lie four in a byte.
+static unsigned storedBits(ArchiveFormatAttr format, Value values) {
+  bool isNarrow = format.getOrder() == ArchiveOrder::Rows && format.getElement() == BlockElement::U4 &&
+                  typeOf(values).getElementType().isInteger(8);
+  return isNarrow ? 2 : format.getBits();
+}
+
 namespace {
 /// The types of the operands of an nn.dequantize.
 class Operands {
@@ -103,11 +110,14 @@ public:
       return op->emitOpError() << "result has " << (isRows || isColumns ? inputs : outputs)
                                << " values in a row of words, no multiple of the " << perWord << " of a word";
     bool areQuarters = format.getOrder() == ArchiveOrder::Quarters;
-    SmallVector<int64_t> values = isRows        ? SmallVector<int64_t>{outputs, inputs / perWord}
+    bool areNarrow = storedBits(format, operands.values) == 2;
+    SmallVector<int64_t> values = areNarrow     ? SmallVector<int64_t>{outputs, inputs / perWord, 2}
+                                  : isRows      ? SmallVector<int64_t>{outputs, inputs / perWord}
                                   : isColumns   ? SmallVector<int64_t>{inputs / perWord, outputs}
                                   : areQuarters ? SmallVector<int64_t>{outputs / perWord, inputs}
                                                 : SmallVector<int64_t>{inputs, outputs / perWord};
-    if (failed(verifyWeight("quantized values", operands.values, values)) || failed(verifyWords(operands.values)))
+    if (failed(verifyWeight("quantized values", operands.values, values)) ||
+        (!areNarrow && failed(verifyWords(operands.values))))
       return failure();
     if (isRoundedWhenPacked(format)) {
       if (operands.scales || operands.zeroPoints || operands.tensorScale || operands.groupIndices)
@@ -123,6 +133,16 @@ public:
         return failure();
     } else if (operands.zeroPoints) {
       int64_t words = llvm::divideCeil(outputs, perWord);
+      bool areBytes = typeOf(operands.zeroPoints).getElementType().isInteger(8);
+      if (isRows && isUnsigned(format.getElement()) && (areBytes || areNarrow)) {
+        if (!areBytes)
+          return op->emitOpError() << "zero points are " << operands.zeroPoints.getType()
+                                   << ", those of 2 bits are bytes";
+        int64_t bytes = llvm::divideCeil(groups, 8 / storedBits(format, operands.values));
+        if (failed(verifyWeight("zero points", operands.zeroPoints, {outputs, bytes})))
+          return failure();
+        return verifyOthers(operands);
+      }
       if (!isUnsigned(format.getElement()) || format.getOrder() == ArchiveOrder::HighFirst)
         return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(format.getElement())
                                  << " have none";
@@ -131,6 +151,11 @@ public:
           failed(verifyWords(operands.zeroPoints)))
         return failure();
     }
+    return verifyOthers(operands);
+  }
+
+private:
+  LogicalResult verifyOthers(const QuantizedOperands &operands) const {
     bool needsTensorScale = format.getElement() == BlockElement::E2M1 && isE4M3(operands.scales);
     if (needsTensorScale != static_cast<bool>(operands.tensorScale))
       return op->emitOpError() << (operands.tensorScale ? "has a tensor scale, the format has none"
@@ -146,7 +171,6 @@ public:
     return verifyKept(operands);
   }
 
-private:
   static bool isE4M3(Value scales) { return isa<Float8E4M3FNType>(typeOf(scales).getElementType()); }
 
   LogicalResult verifyCodebook(Value codebook) const {
@@ -211,6 +235,7 @@ private:
     std::optional<IntegerElement> stored = getIntegerElement(format.getElement()),
                                   element = getIntegerElement(kept.getElement());
     if (stored && format.getElement() != BlockElement::Ternary) {
+      stored->highest = std::min<int64_t>(stored->highest, (1 << storedBits(format, operands.values)) - 1);
       int64_t zero = format.getZero(), highestZero = operands.zeroPoints ? stored->highest : zero;
       int64_t lowestZero = operands.zeroPoints ? 0 : zero;
       // Ternary values are stored in 4 bits and integers of 5 and 6 in 8, and the packer looks at each value.

@@ -39,9 +39,14 @@ ArchiveMatrix::ArchiveMatrix(Parts tensors, nn::ArchiveFormatAttr format, std::v
     : TensorSource(std::move(shape), "F32", sizeof(float)), parts(std::move(tensors)), order(format.getOrder()),
       element(format.getElement()), outputs(this->shape()[0]), inputs(this->shape()[1]), group(format.getGroup()),
       rows(format.getRows()), groups(format.getGroups(inputs)), perWord(format.getValuesOfWord()),
-      zero(format.getZero()), bits(format.getBits()), isInteger(nn::getIntegerElement(element).has_value()),
-      hasRows(format.hasRows()), isInverse(format.getInverse()),
+      zero(format.getZero()), bits(format.getBits()), storedBits(bits),
+      isInteger(nn::getIntegerElement(element).has_value()), hasRows(format.hasRows()), isInverse(format.getInverse()),
       isRounded(element == nn::BlockElement::Ternary && order == nn::ArchiveOrder::Rows) {
+  // Four values in a byte are of 2 bits, although their format has 4.
+  if (order == nn::ArchiveOrder::Rows && element == nn::BlockElement::U4 && parts.values->elementBytes() == 1) {
+    storedBits = 2;
+    perWord = 4;
+  }
   for (unsigned pattern = 0; pattern != 256; ++pattern)
     elementValues[pattern] = nn::decodeElement(element, pattern);
   if (FloatAttr divisor = format.getScaleDivisor())
@@ -175,6 +180,11 @@ llvm::Error ArchiveMatrix::readPatterns(int64_t row, int64_t first, MutableArray
       std::memcpy(patterns.data(), bytes.data(), patterns.size());
       return llvm::Error::success();
     }
+    if (storedBits == 2) {
+      for (size_t value = 0; value != patterns.size(); ++value)
+        patterns[value] = static_cast<uint8_t>(bytes[value / 4]) >> (2 * (value % 4)) & 3;
+      return llvm::Error::success();
+    }
     // Words are little-endian, so that the values of any word follow one another in its bytes.
     unsigned high = order == nn::ArchiveOrder::Rows;
     for (size_t byte = 0; byte != bytes.size(); ++byte) {
@@ -269,6 +279,19 @@ llvm::Error ArchiveMatrix::readZeros(int64_t row, Row &result) const {
     if (llvm::Error error = readElements(parts.zeroPoints, {row * groups + result.firstGroup, count}, bytes))
       return error;
     llvm::copy(llvm::map_range(bytes, [](char zero) { return static_cast<int8_t>(zero); }), result.zeros.begin());
+    return llvm::Error::success();
+  }
+  if (parts.zeroPoints->elementBytes() == 1) {
+    // Bytes along the groups of a row, the first group in the lowest bits.
+    int64_t perByte = 8 / storedBits, rowBytes = llvm::divideCeil(groups, perByte), begin = result.firstGroup / perByte;
+    int64_t end = llvm::divideCeil(result.firstGroup + count, perByte);
+    if (llvm::Error error = readElements(parts.zeroPoints, {row * rowBytes + begin, end - begin}, bytes))
+      return error;
+    for (int64_t number = 0; number != count; ++number) {
+      int64_t group = result.firstGroup + number;
+      unsigned byte = static_cast<uint8_t>(bytes[group / perByte - begin]);
+      result.zeros[number] = int(byte >> (storedBits * (group % perByte)) & ((1u << storedBits) - 1)) + zero;
+    }
     return llvm::Error::success();
   }
   int64_t word = row / perWord;

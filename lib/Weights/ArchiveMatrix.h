@@ -69,7 +69,7 @@ private:
   nn::BlockElement element;
   int64_t outputs, inputs, group, rows, groups, perWord;
   int zero;
-  unsigned bits;
+  unsigned bits, storedBits; ///< of a value, and as the archive has it
   bool isInteger, hasRows, isInverse, isRounded;
   float scaleDivisor = 1.0f, scaleOffset = 0.0f;
   nn::BlockScale keptScale = nn::BlockScale::F32;

@@ -26,6 +26,11 @@ static bool agree(RankedTensorType type, const ArchiveTensor &stored) {
     bool areBits =
         bits && bits.isSignless() &&
         (stored.dtype == "U" + std::to_string(bits.getWidth()) || (bits.getWidth() == 8 && stored.dtype == "F8_E8M0"));
+    // A word of 32 bits may be four bytes, which the last dimensions of the archive's tensor have.
+    if (bits && bits.getWidth() == 32 && stored.dtype == "U8")
+      return !shape.empty() && storedShape.size() >= shape.size() &&
+             shape.drop_back() == storedShape.take_front(shape.size() - 1) &&
+             ShapedType::getNumElements(storedShape.drop_front(shape.size() - 1)) == shape.back() * 4;
     return (areBits || safetensorsDtype(type.getElementType()) == stored.dtype) && shape == storedShape;
   }
   // Two values a byte; the last dimension may be several of bytes.

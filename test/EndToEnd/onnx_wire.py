@@ -14,6 +14,7 @@ import numpy as np
 
 FLOAT, UINT8, INT8, UINT16, INT32, INT64, STRING, BOOL = 1, 2, 3, 4, 6, 7, 8, 9
 UINT32, UINT64, COMPLEX64 = 12, 13, 14
+MICROSOFT = "com.microsoft"
 TYPES = {"f4": FLOAT, "u1": UINT8, "i1": INT8, "i4": INT32, "i8": INT64, "b1": BOOL, "c8": COMPLEX64}
 
 
@@ -100,5 +101,5 @@ def graph(nodes: list[bytes], inputs: list[bytes], outputs: str = "y", stored: d
 
 def model(whole: Graph, opset: int = 21, functions: list[bytes] | None = None) -> bytes:
     """Return a file."""
-    sets = field(8, field(2, opset)) + field(8, field(1, "f") + field(2, 1))
+    sets = field(8, field(2, opset)) + b"".join(field(8, field(1, name) + field(2, 1)) for name in ("f", MICROSOFT))
     return field(1, 10) + sets + field(7, whole) + fields(25, functions or [])

@@ -16,6 +16,7 @@ from onnx_wire import (
     INT8,
     INT32,
     INT64,
+    MICROSOFT,
     STRING,
     UINT8,
     Tensor,
@@ -51,6 +52,16 @@ def one(
     """Return a model of one node."""
     made = {name: named(name, each) if isinstance(each, Tensor) else each for name, each in (stored or {}).items()}
     return model(graph([node(op, inputs, outputs, **attributes)], described, outputs, made), opset)
+
+
+def microsoft(
+    op: str, inputs: str, described: list[bytes], stored: dict[str, Any] | None = None, outputs: str = "y",
+    **attributes: Any,
+) -> bytes:  # fmt: skip
+    """Return a model of one node of com.microsoft."""
+    made = {name: named(name, each) if isinstance(each, Tensor) else each for name, each in (stored or {}).items()}
+    whole = graph([node(op, inputs, outputs, **attributes) + field(7, MICROSOFT)], described, outputs, made)
+    return model(whole)
 
 
 def branch(*outputs: str) -> Any:
@@ -244,7 +255,79 @@ CASES = {
     "zero points": (
         one("QLinearMatMul", "x s z x s z s t", [value("x", [4, 4], INT8)],
             {"s": floats(), "z": tensor(0, "", "i1"), "t": tensor([0, 0], "", "i1")}),
-        "of rows and columns are not imported",
+        "do not go together",
+    ),
+    "images of floats": (one("ConvInteger", "x w", [IMAGE], {"w": floats(2, 4, 1, 1)}), "must be int8 or uint8"),
+    "flat weight": (
+        one("ConvInteger", "x w", [value("x", [1, 4, 4, 4], INT8)], {"w": tensor(np.ones((4, 4)), "", "i1")}), "need 3 to 5",
+    ),
+    "scales of channels": (
+        one("QLinearConv", "x s z w t z s z", [value("x", [1, 4, 4, 4], INT8)],
+            {"s": floats(), "t": floats(3), "z": tensor(0, "", "i1"), "w": tensor(np.ones((2, 4, 1, 1)), "", "i1")}),
+        "input 'w_scale' is not one number, nor one for each row or channel",
+    ),
+    "depth of a sum": (
+        one("MatMulInteger", "x z", [value("x", [4, "k"], INT8), value("z", ["k", 4], INT8)]), "depends on sizes of the call",
+    ),
+    "long sums": (
+        one("MatMulInteger", "x z", [value("x", [4, 1 << 20], INT8), value("z", [1 << 20, 4], INT8)]), "larger than 32 bits",
+    ),
+    # Ops of com.microsoft.
+    "context": (microsoft("EPContext", "x", [X]), "is not imported"),
+    "bits": (
+        microsoft("MatMulNBits", "x b s", [X], {"b": tensor([0] * 4, "", "u1"), "s": floats(1)}, N=1, K=4, bits=3, block_size=16),
+        "attribute 'bits' is 3",
+    ),
+    "size of blocks": (
+        microsoft("MatMulNBits", "x b s", [X], {"b": tensor([0] * 4, "", "u1"), "s": floats(1)}, N=1, K=4, block_size=24),
+        "attribute 'block_size' is 24",
+    ),
+    "no rows": (
+        microsoft("MatMulNBits", "x b s", [X], {"b": tensor([0] * 8, "", "u1"), "s": floats(1)}, N=-1, K=4, block_size=16),
+        "a weight is of -1 times 4",
+    ),
+    "many rows": (
+        microsoft("MatMulNBits", "x b s", [X], {"b": tensor([0] * 8, "", "u1"), "s": floats(1)}, N=(1 << 31) - 1,
+                  K=(1 << 31) - 1, block_size=16),
+        "a weight is of 2147483647 times 2147483647",
+    ),
+    "bytes of a weight": (
+        microsoft("MatMulNBits", "x b s", [X], {"b": tensor([0] * 7, "", "u1"), "s": floats(1)}, N=1, K=4, block_size=16),
+        "input 'B' does not have 8 elements",
+    ),
+    "no scales": (microsoft("MatMulNBits", "x b", [X], {"b": tensor([0] * 8, "", "u1")}, N=1, K=4, block_size=16), "has no input 2"),
+    "axis of rows": (
+        microsoft("GatherBlockQuantized", "b x s", [value("x", [2], INT64)],
+                  {"b": tensor(np.zeros((16, 8)), "", "u1"), "s": floats(1, 16)}, gather_axis=1, quantize_axis=0, block_size=16),
+        "attribute 'gather_axis' must be 0",
+    ),
+    "features of a norm": (
+        microsoft("SkipLayerNormalization", "x x g", [value("x", [2, 3, 4])], {"g": floats(5)}), "one number for each feature",
+    ),
+    "no groups": (
+        microsoft("GroupNorm", "x g g", [IMAGE], {"g": floats(4)}, groups=0, activation=0), "attribute 'groups' is 0",
+    ),
+    "activation": (microsoft("FusedConv", "x w", [IMAGE], {"w": floats(2, 4, 1, 1)}, activation="Mystery"), "'Mystery'"),
+    "heads": (microsoft("MultiHeadAttention", "x x x", [value("x", [1, 2, 9])], num_heads=2), "not one of 2 heads"),
+    "no keys": (microsoft("MultiHeadAttention", "x", [value("x", [1, 2, 8])], num_heads=2), "queries, keys and values"),
+    "sizes of projections": (
+        microsoft("Attention", "x w", [value("x", [1, 2, 4])], {"w": floats(4, 9)}, num_heads=1, qkv_hidden_sizes=[4, 4, 4]),
+        "'qkv_hidden_sizes' does not divide 9",
+    ),
+    "shared heads": (
+        microsoft("GroupQueryAttention", "x - - - - l t", [value("x", [1, 2, 8]), value("l", [1], INT32), value("t", [1], INT32)],
+                  num_heads=3, kv_num_heads=2),
+        "there are 3 heads, and 2 of keys",
+    ),
+    "kept caches": (
+        microsoft("GroupQueryAttention", "x - - - - l t", [value("x", [1, 2, 8]), value("l", [1], INT32), value("t", [1], INT32)],
+                  num_heads=2, kv_num_heads=1, k_quant_type="PER_TENSOR"),
+        "'k_quant_type' must be NONE",
+    ),
+    "parts and scales": (microsoft("QLinearConcat", "s z x s", [value("x", [4], INT8)], {"s": floats(), "z": tensor(0, "", "i1")},
+                                   axis=0), "has 4 inputs"),
+    "flat experts": (
+        microsoft("MoE", "x r w - w", [value("x", [2, 4]), value("r", [2, 4])], {"w": floats(4, 4)}), "[experts, outputs, inputs]",
     ),
     "response": (one("LRN", "x", [IMAGE], size=1 << 40), "attribute 'size' is 1099511627776"),
     "default": (with_default(True), "refers to another attribute"),

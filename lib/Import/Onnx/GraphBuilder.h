@@ -43,6 +43,7 @@ public:
   mlir::OpBuilder &ops() { return builder.getBuilder(); }
   mlir::MLIRContext *context() { return ops().getContext(); }
   Refusals &getRefusals() { return refusals; }
+  const OnnxWeights &archive() const { return weights; }
 
   //===-- Values ---------------------------------------------------------------------------------------------===//
 

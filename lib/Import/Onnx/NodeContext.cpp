@@ -15,7 +15,9 @@ static llvm::StringRef textOf(std::string_view text) { return {text.data(), text
 RankedTensorType tensorType(Value tensor) { return cast<RankedTensorType>(tensor.getType()); }
 
 void NodeContext::refuse(const llvm::Twine &reason) {
-  if (!refused)
+  if (whole)
+    whole->refuse(reason);
+  else if (!refused)
     graph.getRefusals().add(node, version, reason);
   refused = true;
 }

@@ -16,8 +16,8 @@ namespace intarsia::onnx {
 /// isRefused() before it uses what must be right.
 class NodeContext {
 public:
-  NodeContext(GraphBuilder &graph, const Node &node, int64_t version, mlir::Location at)
-      : graph(graph), node(node), version(version), at(at) {}
+  NodeContext(GraphBuilder &graph, const Node &node, int64_t version, mlir::Location at, NodeContext *whole = nullptr)
+      : graph(graph), node(node), version(version), at(at), whole(whole) {}
 
   GraphBuilder &graph;
   const Node &node;
@@ -103,6 +103,7 @@ public:
   Size product(llvm::ArrayRef<Size> sizes);
 
 private:
+  NodeContext *whole; ///< the node that this one is a part of, which is refused in its place; null if there is none
   bool refused = false;
   GraphValue missing;
 };

@@ -11,12 +11,38 @@ namespace intarsia::onnx {
 const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
   static const llvm::StringMap<const OpRow *> table = [] {
     llvm::StringMap<const OpRow *> rows;
-    for (llvm::ArrayRef<OpRow> group :
-         {elementwiseOps(), activationOps(), shapeOps(),       constantOps(),  linearOps(),
-          convOps(),        poolOps(),       normOps(),        reductionOps(), indexingOps(),
-          imageOps(),       lossOps(),       controlFlowOps(), attentionOps(), quantizedOps(),
-          loopOps(),        sequenceOps(),   recurrenceOps(),  deformedOps(),  randomOps(),
-          recurrentOps(), regionOps(), selectionOps(), signalOps()})
+    for (llvm::ArrayRef<OpRow> group : {elementwiseOps(),
+                                        activationOps(),
+                                        shapeOps(),
+                                        constantOps(),
+                                        linearOps(),
+                                        convOps(),
+                                        poolOps(),
+                                        normOps(),
+                                        reductionOps(),
+                                        indexingOps(),
+                                        imageOps(),
+                                        lossOps(),
+                                        controlFlowOps(),
+                                        attentionOps(),
+                                        quantizedOps(),
+                                        loopOps(),
+                                        sequenceOps(),
+                                        recurrenceOps(),
+                                        deformedOps(),
+                                        randomOps(),
+                                        recurrentOps(),
+                                        regionOps(),
+                                        selectionOps(),
+                                        signalOps(),
+                                        quantizedConvOps(),
+                                        microsoftActivationOps(),
+                                        microsoftAttentionOps(),
+                                        microsoftBlockOps(),
+                                        microsoftExpertOps(),
+                                        microsoftLinearOps(),
+                                        microsoftNormOps(),
+                                        microsoftQuantizedOps()})
       for (const OpRow &row : group)
         rows[(row.domain + "/" + row.name).str()] = &row;
     return rows;

@@ -45,6 +45,14 @@ llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> regionOps();
 llvm::ArrayRef<OpRow> selectionOps();
 llvm::ArrayRef<OpRow> signalOps();
+llvm::ArrayRef<OpRow> quantizedConvOps();
+llvm::ArrayRef<OpRow> microsoftActivationOps();
+llvm::ArrayRef<OpRow> microsoftAttentionOps();
+llvm::ArrayRef<OpRow> microsoftBlockOps();
+llvm::ArrayRef<OpRow> microsoftExpertOps();
+llvm::ArrayRef<OpRow> microsoftLinearOps();
+llvm::ArrayRef<OpRow> microsoftNormOps();
+llvm::ArrayRef<OpRow> microsoftQuantizedOps();
 
 /// Returns the op of a name, null if it is not imported.
 const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);

@@ -58,6 +58,13 @@ std::optional<Value> matrixProduct(NodeContext &node, Value left, Value right, D
     node.graph.setShape(result, shape);
     return result;
   }
+  // Rows of several matrices are multiplied by one matrix as those of one.
+  if (columns.size() == 2 && rows.size() > 2) {
+    Shape flat{node.product(llvm::ArrayRef(rows).drop_back()), depth}, shape = rows;
+    shape.back() = columns.back();
+    std::optional<Value> product = matrixProduct(node, node.reshaped(left, flat), right, type);
+    return product ? std::optional(node.reshaped(*product, shape)) : std::nullopt;
+  }
   // Vectors are matrices of one row or column.
   bool isRow = rows.size() == 1, isColumn = columns.size() == 1;
   if (isRow) {

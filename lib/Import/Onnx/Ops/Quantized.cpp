@@ -5,9 +5,9 @@
 //
 // A quantized element q means (q - zero point) * scale. Numbers are rounded half to even, and clamped to the type.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/ExactProducts.h"
 #include "lib/Import/Onnx/Ops/Reduce.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
-#include "lib/Import/Onnx/Ops/Windowed.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -61,7 +61,8 @@ std::optional<Value> spread(NodeContext &node, Value numbers, const Shape &shape
   return node.reshaped(numbers, wide);
 }
 
-/// Returns the numbers that quantized elements mean, in `to`.
+} // namespace
+
 Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, Value zero, DataType to) {
   llvm::SmallVector<Value> operands{tensor, scale};
   if (zero)
@@ -84,7 +85,6 @@ Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, V
   });
 }
 
-/// Returns numbers quantized to a type.
 Value quantized(NodeContext &node, Value tensor, Value scale, Value zero, DataType to) {
   llvm::SmallVector<Value> operands{tensor, scale};
   if (zero)
@@ -107,6 +107,8 @@ Value quantized(NodeContext &node, Value tensor, Value scale, Value zero, DataTy
     return arith::TruncIOp::create(b, at, element, integer);
   });
 }
+
+namespace {
 
 void dequantizeLinear(NodeContext &node) {
   Value tensor = node.tensor(0), scale = node.tensor(1), zero = node.has(2) ? node.tensor(2) : Value();
@@ -147,11 +149,10 @@ void quantizeLinear(NodeContext &node) {
     node.result(0, quantized(node, tensor, *wideScale, *wideZero, to), to);
 }
 
+} // namespace
+
 /// The range of a tensor and 0, mapped onto 0 to 255.
-void dynamicQuantize(NodeContext &node) {
-  Value tensor = node.tensor(0);
-  if (node.isRefused() || node.typeOf(0) != DataType::Float)
-    return node.refuse("elements are of type " + nameOf(node.typeOf(0)));
+DynamicBytes dynamicallyQuantized(NodeContext &node, Value tensor) {
   llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, tensorType(tensor).getRank()));
   DataType type = DataType::Float;
   Value least = reduced(node, tensor, type, Reduction::Min, axes, false);
@@ -174,61 +175,56 @@ void dynamicQuantize(NodeContext &node) {
         Value integer = arith::FPToSIOp::create(b, at, b.getI32Type(), math::RoundEvenOp::create(b, at, clamped));
         return arith::TruncIOp::create(b, at, b.getI8Type(), integer);
       });
-  node.result(0, quantized(node, tensor, scale, zero, DataType::Uint8), DataType::Uint8);
-  node.result(1, scale, type);
-  node.result(2, zero, DataType::Uint8);
+  return {quantized(node, tensor, scale, zero, DataType::Uint8), scale, zero};
 }
 
-/// Returns quantized elements minus their zero points, as 32-bit integers.
-Value moved(NodeContext &node, Value tensor, DataType type, Value zero, bool isLeft) {
-  Value wide = node.cast(tensor, type, DataType::Int32);
-  if (!zero)
-    return wide;
-  Value offset = node.cast(zero, type, DataType::Int32);
-  Shape own = node.graph.shapeOf(node.at, offset);
-  // Rows of the left matrix have a zero point each, columns of the right one.
-  if (isLeft && own.size() == 1 && !(own[0].value == 1))
-    offset = node.reshaped(offset, {own[0], 1});
-  return combine(node, {wide, offset}, DataType::Int32,
-                 [](Scalars &s, Value x, Value y) -> Value { return arith::SubIOp::create(s.builder, s.at, x, y); });
+namespace {
+
+void dynamicQuantize(NodeContext &node) {
+  Value tensor = node.tensor(0);
+  if (node.isRefused() || node.typeOf(0) != DataType::Float)
+    return node.refuse("elements are of type " + nameOf(node.typeOf(0)));
+  DynamicBytes result = dynamicallyQuantized(node, tensor);
+  node.result(0, result.bytes, DataType::Uint8);
+  node.result(1, result.scale, DataType::Float);
+  node.result(2, result.zero, DataType::Uint8);
 }
 
 void matMulInteger(NodeContext &node) {
-  Value left = node.tensor(0), right = node.tensor(1);
-  Value leftZero = node.has(2) ? node.tensor(2) : Value(), rightZero = node.has(3) ? node.tensor(3) : Value();
-  if (node.isRefused() || !isQuantized(node.typeOf(0)) || !isQuantized(node.typeOf(1)))
-    return node.refuse("elements are of types " + nameOf(node.typeOf(0)) + " and " + nameOf(node.typeOf(1)));
-  if (!node.areOneType({0, 2}) || !node.areOneType({1, 3}))
-    return;
-  Value a = moved(node, left, node.typeOf(0), leftZero, true), b = moved(node, right, node.typeOf(1), rightZero, false);
-  if (std::optional<Value> product = matrixProduct(node, a, b, DataType::Int32))
-    node.result(0, *product, DataType::Int32);
+  ByteOperand left = byteOperand(node, 0, 2), right = byteOperand(node, 1, 3);
+  if (Value sums = exactMatrixProduct(node, left, right))
+    node.result(0, sums, DataType::Int32);
+}
+
+/// Returns numbers of the rows of a matrix, one for all or one each, in a shape that is broadcast to it.
+Value ofRows(NodeContext &node, Value numbers) {
+  Shape own = node.graph.shapeOf(node.at, numbers);
+  if (own.size() != 1)
+    return numbers;
+  return node.reshaped(numbers, !own[0].isDynamic() && own[0].value == 1 ? Shape() : Shape{own[0], 1});
 }
 
 /// Inputs: a, its scale, its zero point, b and its, the scale and the zero point of the result.
 void qLinearMatMul(NodeContext &node) {
-  llvm::SmallVector<Value> in;
-  for (size_t number = 0; number < 8; ++number)
-    in.push_back(node.tensor(number));
-  DataType type = node.typeOf(0), other = node.typeOf(3), to = node.typeOf(7), ofScale = node.typeOf(1);
-  if (node.isRefused() || !isQuantized(type) || !isQuantized(other) || !isQuantized(to))
-    return node.refuse("elements are of types " + nameOf(type) + " and " + nameOf(other));
-  if (!node.areOneType({0, 2}) || !node.areOneType({3, 5}) || !node.areOneType({1, 4, 6}) ||
-      !node.isOf(1, isComputedByNn, "floats of 16 or 32 bits"))
+  ByteOperand left = byteOperand(node, 0, 2), right = byteOperand(node, 3, 5);
+  DataType to = node.typeOf(7), ofScale = node.typeOf(1);
+  if (!node.areOneType({1, 4, 6}) || !node.isOf(1, isComputedByNn, "floats of 16 or 32 bits") ||
+      !node.isOf(7, isByte, "int8 or uint8"))
     return;
-  std::optional<Value> sum = matrixProduct(node, moved(node, in[0], type, in[2], true),
-                                           moved(node, in[3], other, in[5], false), DataType::Int32);
-  if (!sum)
+  Value sums = exactMatrixProduct(node, left, right);
+  if (!sums)
     return;
-  auto number = [&](Value scale) { return node.reshaped(node.cast(scale, ofScale, DataType::Float), {}); };
-  for (size_t each : {1, 4, 6, 7})
-    if (!tensorType(in[each]).hasStaticShape() || tensorType(in[each]).getNumElements() != 1)
-      return node.refuse("scales of rows and columns are not imported, nor zero points of those of the result");
-  Value product =
-      combine(node, {number(in[1]), number(in[4])}, DataType::Float,
-              [](Scalars &s, Value x, Value y) -> Value { return arith::MulFOp::create(s.builder, s.at, x, y); });
-  Value real = dequantized(node, *sum, DataType::Int32, product, {}, DataType::Float);
-  node.result(0, quantized(node, real, number(in[6]), node.reshaped(in[7], {}), to), to);
+  auto scale = [&](size_t input) { return node.cast(node.tensor(input), ofScale, DataType::Float); };
+  Value ofLeft = ofRows(node, scale(1)), ofRight = scale(4), ofResult = ofRows(node, scale(6));
+  Value zero = ofRows(node, node.tensor(7));
+  if (node.isRefused())
+    return;
+  Value factor =
+      combine(node, {ofLeft, ofRight, ofResult}, DataType::Float, [](Scalars &s, Value x, Value y, Value z) -> Value {
+        Value product = arith::MulFOp::create(s.builder, s.at, x, y);
+        return arith::DivFOp::create(s.builder, s.at, product, z);
+      });
+  node.result(0, requantized(node, sums, {}, factor, zero, to), to);
 }
 
 } // namespace

@@ -1,0 +1,112 @@
+//===- Part.cpp - Ops of the standard that a node is made of ------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Part.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+
+static std::string_view viewOf(llvm::StringRef text) { return {text.data(), text.size()}; }
+
+Part::Part(NodeContext &whole, llvm::StringLiteral op, int64_t version) : whole(whole), op(op), version(version) {
+  node.name = whole.node.name;
+  node.op = viewOf(op);
+}
+
+/// Values of a graph have names. These begin with a character that names in files do not begin with.
+std::string_view Part::nameOf(llvm::StringRef what) {
+  std::string prefix = ("\x01" + op + "." + what + ".").str();
+  for (unsigned number = 0;; ++number)
+    if (std::string name = prefix + std::to_string(number); !whole.graph.find(name) && !llvm::is_contained(names, name))
+      return names.emplace_back(std::move(name));
+}
+
+Part &Part::with(GraphValue value) {
+  std::string_view name = nameOf("in");
+  whole.graph.define({name.data(), name.size()}, std::move(value));
+  node.inputs.push_back(name);
+  return *this;
+}
+
+Part &Part::with(Value tensor, DataType type) {
+  GraphValue value;
+  value.type = type;
+  value.tensor = tensor;
+  return with(std::move(value));
+}
+
+Part &Part::without() {
+  node.inputs.emplace_back();
+  return *this;
+}
+
+Part &Part::likeTheNode() {
+  for (size_t number = 0; number < whole.inputCount(); ++number)
+    whole.has(number) ? with(whole.input(number)) : without();
+  for (const Attribute &attribute : whole.node.attributes)
+    if (const Attribute *given = whole.graph.resolve(&attribute)) {
+      Attribute &copy = node.attributes.emplace_back(*given);
+      copy.name = attribute.name;
+    }
+  return *this;
+}
+
+Part &Part::keep(llvm::ArrayRef<llvm::StringLiteral> kept) {
+  for (llvm::StringLiteral name : kept)
+    if (const Attribute *attribute = whole.attribute(name)) {
+      Attribute &copy = node.attributes.emplace_back(*attribute);
+      copy.name = viewOf(name);
+    }
+  return *this;
+}
+
+Attribute &Part::add(llvm::StringLiteral name, AttributeType type) {
+  Attribute &attribute = node.attributes.emplace_back();
+  attribute.name = viewOf(name);
+  attribute.type = type;
+  return attribute;
+}
+
+Part &Part::set(llvm::StringLiteral name, int64_t integer) {
+  add(name, AttributeType::Int).integer = integer;
+  return *this;
+}
+
+Part &Part::set(llvm::StringLiteral name, double number) {
+  add(name, AttributeType::Float).number = float(number);
+  return *this;
+}
+
+Part &Part::set(llvm::StringLiteral name, llvm::StringLiteral text) {
+  add(name, AttributeType::String).text = viewOf(text);
+  return *this;
+}
+
+Part &Part::set(llvm::StringLiteral name, llvm::ArrayRef<int64_t> integers) {
+  add(name, AttributeType::Ints).integers.assign(integers.begin(), integers.end());
+  return *this;
+}
+
+llvm::SmallVector<Value, 3> Part::build(std::initializer_list<bool> wanted) {
+  llvm::SmallVector<Value, 3> results(wanted.size());
+  if (whole.isRefused())
+    return results;
+  for (bool isWanted : wanted)
+    node.outputs.push_back(isWanted ? nameOf("out") : std::string_view());
+  NodeContext context(whole.graph, node, version, whole.at, &whole);
+  findOp("", op)->build(context);
+  for (auto [name, result] : llvm::zip_equal(node.outputs, results)) {
+    GraphValue *value = name.empty() ? nullptr : whole.graph.find({name.data(), name.size()});
+    if (value && !context.isRefused())
+      result = whole.graph.tensorOf(whole.at, *value);
+    if (!name.empty() && !result)
+      whole.leaveOut();
+  }
+  return results;
+}
+
+} // namespace intarsia::onnx

@@ -1,0 +1,101 @@
+//===- QuantizedConv.cpp - Convolutions of quantized images -------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Images and weights are integers of 8 bits minus zero points; what pads an image is its zero point. Sums have 32 bits,
+// and are rounded once.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/ExactProducts.h"
+#include "lib/Import/Onnx/Ops/Part.h"
+#include "lib/Import/Onnx/Ops/Scalars.h"
+
+using namespace mlir;
+
+namespace intarsia::onnx {
+namespace {
+
+/// Numbers of the inputs of a convolution.
+struct Inputs {
+  size_t images, imageZero, weight, weightZero;
+};
+
+/// Returns the sums of a convolution, [batch, channels, spatial…]; null if it is refused.
+Value sumsOf(NodeContext &node, const Inputs &inputs, bool isChannelsLast) {
+  ByteOperand images = byteOperand(node, inputs.images, inputs.imageZero);
+  ByteOperand weight = byteOperand(node, inputs.weight, inputs.weightZero);
+  if (node.isRefused())
+    return {};
+  Shape shape = node.graph.shapeOf(node.at, weight.tensor);
+  if (shape.size() < 3 || !isStatic(shape) || tensorType(images.tensor).getRank() != int64_t(shape.size())) {
+    node.refuse("images have " + llvm::Twine(tensorType(images.tensor).getRank()) + " dimensions and the weight " +
+                llvm::Twine(shape.size()) + "; both need 3 to 5");
+    return {};
+  }
+  if (images.zero)
+    images.zero = oneNumber(node, inputs.imageZero, "x_zero_point");
+  if (weight.zero)
+    weight.zero = onePerIndex(node, inputs.weightZero, shape[0], shape.size() - 1, "w_zero_point");
+  int64_t depth = 1;
+  for (const Size &size : llvm::ArrayRef(shape).drop_front())
+    if (llvm::MulOverflow(depth, size.value, depth))
+      depth = std::numeric_limits<int64_t>::max();
+  if (isChannelsLast)
+    images.tensor = node.ir().channelsFirst(node.at, images.tensor);
+  return exactSums(node, images, weight, SumOf::Rows, depth, [&](Value one, Value other) {
+    return Part(node, "Conv")
+        .with(one, DataType::Float)
+        .with(other, DataType::Float)
+        .keep({"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"})
+        .build();
+  });
+}
+
+void convInteger(NodeContext &node) {
+  if (Value sums = sumsOf(node, {0, 2, 1, 3}, /*isChannelsLast=*/false))
+    node.result(0, sums, DataType::Int32);
+}
+
+/// Inputs: images, their scale and zero point, the weight and its, those of the result, and a bias of 32 bits.
+void qLinearConv(NodeContext &node) {
+  bool isChannelsLast = node.integer("channels_last", 0) != 0;
+  DataType to = node.typeOf(7);
+  if (!node.isOf(7, isByte, "int8 or uint8"))
+    return;
+  Value sums = sumsOf(node, {0, 2, 3, 5}, isChannelsLast);
+  if (!sums)
+    return;
+  Shape shape = node.graph.shapeOf(node.at, sums);
+  size_t behind = shape.size() - 2;
+  for (size_t scale : {1, 4, 6})
+    node.isOf(scale, [](DataType type) { return type == DataType::Float; }, "float");
+  Value ofImages = oneNumber(node, 1, "x_scale"), ofResult = oneNumber(node, 6, "y_scale");
+  Value ofWeight = onePerIndex(node, 4, shape[1], behind, "w_scale"), zero = oneNumber(node, 7, "y_zero_point");
+  Value bias;
+  if (node.has(8)) {
+    node.isOf(8, [](DataType type) { return type == DataType::Int32; }, "int32");
+    bias = onePerIndex(node, 8, shape[1], behind, "B");
+  }
+  if (node.isRefused())
+    return;
+  Value factor = combine(node, {ofImages, ofWeight, ofResult}, DataType::Float,
+                         [](Scalars &s, Value x, Value w, Value y) -> Value {
+                           Value product = arith::MulFOp::create(s.builder, s.at, x, w);
+                           return arith::DivFOp::create(s.builder, s.at, product, y);
+                         });
+  Value result = requantized(node, sums, bias, factor, zero, to);
+  node.result(0, isChannelsLast ? node.ir().channelsLast(node.at, result) : result, to);
+}
+
+} // namespace
+
+llvm::ArrayRef<OpRow> quantizedConvOps() {
+  static const OpRow rows[] = {
+      {"", "ConvInteger", 10, convInteger},
+      {"", "QLinearConv", 10, qLinearConv},
+      {"com.microsoft", "QLinearConv", 1, qLinearConv},
+  };
+  return rows;
+}
+
+} // namespace intarsia::onnx
