@@ -33,6 +33,32 @@ def linear(
 
 
 @triton.jit
+def convolution(
+    x, w, y, rows, height: tl.constexpr, width: tl.constexpr, channels: tl.constexpr, columns: tl.constexpr,
+    tile_rows: tl.constexpr, tile_columns: tl.constexpr, tile_depth: tl.constexpr,
+):  # fmt: skip
+    """3x3 windows of images `[batch, height, width, channels]` with zeros around them, as a product of matrices.
+
+    `rows` are the positions of all images; weights are `[columns, 3, 3, channels]`.
+    """
+    m = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
+    n = tl.program_id(1) * tile_columns + tl.arange(0, tile_columns)
+    k = tl.arange(0, tile_depth)
+    image, row, column = m // (height * width), m // width % height, m % width
+    sums = tl.zeros((tile_rows, tile_columns), tl.float32)
+    steps: tl.constexpr = channels // tile_depth
+    for step in range(0, 9 * steps):
+        tap, first = step // steps, step % steps * tile_depth
+        r, c = row + tap // 3 - 1, column + tap % 3 - 1
+        inside = (r >= 0) & (r < height) & (c >= 0) & (c < width) & (m < rows)
+        left = x + (((image * height + r) * width + c) * channels + first)[:, None] + k[None, :]
+        right = w + (n % columns)[None, :] * (9 * channels) + tap * channels + first + k[:, None]
+        sums = tl.dot(tl.load(left, mask=inside[:, None], other=0.0), tl.load(right), sums)
+    inside = (m[:, None] < rows) & (n[None, :] < columns)
+    tl.store(y + m[:, None] * columns + n[None, :], sums.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def linear_w4a16(
     x, w, scales, y, rows, columns, depth, tile_rows: tl.constexpr, tile_columns: tl.constexpr,
     tile_depth: tl.constexpr, group: tl.constexpr,

@@ -151,6 +151,21 @@ def linear_program(element: str) -> str:
     }}"""
 
 
+#: Images of the convolution: height, width, channels of both sides.
+IMAGE = (28, 28, 256)
+
+
+def convolution_program() -> str:
+    height, width, channels = IMAGE
+    x, w = f"tensor<?x{height}x{width}x{channels}xf16>", f"tensor<{channels}x{9 * channels}xf16>"
+    return f"""func.func @main(%x: {x} {{nn.name = "x", nn.sizes = ["batch", "", "", ""]}}, %w: {w} {{nn.name = "w"}})
+        -> ({x} {{nn.name = "y"}}) {{
+      %y = nn.conv %x, %w {{window = array<i64: 3, 3>, pads_low = array<i64: 1, 1>, pads_high = array<i64: 1, 1>}}
+        : ({x}, {w}) -> {x}
+      return %y : {x}
+    }}"""
+
+
 def rows_program(op: str, element: str = "f32") -> str:
     """Return a program that applies an op to rows, `%x`, with weights `%g`."""
     x, g = f"tensor<?x{N}x{element}>", f"tensor<{N}x{element}>"
@@ -215,6 +230,15 @@ PROBLEMS = {
             FLOAT_TILES,
             lambda tile: tile_constants(tile) | {"precision": "ieee"},
             ("columns", "depth"),
+        ),
+        Problem(
+            "convolution f16",
+            convolution_program(),
+            kernels.convolution,
+            {"x": "*fp16", "w": "*fp16", "y": "*fp16", "rows": "i32"},
+            MATRIX_TILES,
+            lambda tile: tile_constants(tile)
+            | {"height": IMAGE[0], "width": IMAGE[1], "channels": IMAGE[2], "columns": IMAGE[2]},
         ),
         Problem(
             "linear W4A16",
@@ -486,7 +510,7 @@ INTRODUCTION = f"""# Machine code of GPU kernels beside Triton's
 Nothing was run for this page: both compilers made machine code for the same problem, and the main loop was read from it
 (`bench/gpu/static.py`; a loop is found by the branch at its end). Triton's kernel has the tile and the threads of ours.
 Rows are as many as the call says; features are {N}, which ours knows and of which Triton knows that they are a multiple of
-16.
+16. The convolution has windows of 3x3, zeros around images of 28x28, and 256 channels on both sides.
 
 - *matrix*, *multiply-add*, *shared*, *global*, *other*: instructions of one turn of the main loop, by the memory or the
   unit that they use. Of kernels that pass over rows, those of the whole function.
