@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-FLOAT, UINT8, INT8, UINT16, INT32, INT64, STRING, BOOL = 1, 2, 3, 4, 6, 7, 8, 9
-UINT32, UINT64, COMPLEX64 = 12, 13, 14
+FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL = 1, 2, 3, 4, 5, 6, 7, 8, 9
+FLOAT16, DOUBLE, UINT32, UINT64, COMPLEX64 = 10, 11, 12, 13, 14
 MICROSOFT = "com.microsoft"
 TYPES = {"f4": FLOAT, "u1": UINT8, "i1": INT8, "i4": INT32, "i8": INT64, "b1": BOOL, "c8": COMPLEX64}
 
@@ -56,6 +56,17 @@ def tensor(values: Any, name: str = "", dtype: str = "i8") -> Tensor:
     array = np.asarray(values, dtype)
     kind = TYPES[array.dtype.str[1:]]
     return Tensor(fields(1, array.shape) + field(2, kind) + field(8, name) + field(9, array.tobytes()))
+
+
+def packed(name: str, kind: int, values: Any, bits: str) -> Tensor:
+    """Return a tensor of elements of so many bits, packed, the first in the lowest bits."""
+    array = np.asarray(values)
+    if int(bits) < 8:
+        lowest_first = np.unpackbits(array.astype(np.uint8).reshape(-1, 1), axis=1, bitorder="little")[:, : int(bits)]
+        data = np.packbits(lowest_first, bitorder="little").tobytes()
+    else:
+        data = array.astype(np.uint8).tobytes() if bits == "8" else array.tobytes()
+    return Tensor(fields(1, array.shape) + field(2, kind) + field(8, name) + field(9, data))
 
 
 def attribute(name: str, value: Any) -> bytes:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from onnx_wire import (
     BOOL,
-    FLOAT,
     INT8,
     INT32,
     INT64,
@@ -25,6 +24,7 @@ from onnx_wire import (
     graph,
     model,
     node,
+    packed,
     tensor,
     value,
 )  # fmt: skip
@@ -149,7 +149,8 @@ CASES = {
     # Outputs that ops do not have.
     "outputs": (one("Relu", "x", [X], outputs="y z"), "output 1 is not imported"),
     "statistics": (
-        one("BatchNormalization", "x s s s s", [IMAGE], {"s": floats(4)}, 7, outputs="y a b c d"), "output 1 is not imported",
+        one("BatchNormalization", "x s s s t", [IMAGE], {"s": floats(4), "t": floats(3)}, training_mode=1),
+        "an input has no number for each channel",
     ),
     "branch results": (
         one("If", "c", [], {"c": tensor(True, "", "b1")}, then_branch=branch("a"), else_branch=branch("b"), outputs="y z"),
@@ -200,8 +201,8 @@ CASES = {
     "end": (one("Slice", "x b e", [X], {"b": [0], "e": floats(1)}), "input 'ends' has elements that are no integers"),
     "padded with a size": (with_size("Pad", "x p n", {"p": [1] * 4}), "input 'constant_value' is not one number"),
     "padded with two": (one("Pad", "x p v", [X], {"p": [1, 1], "v": floats(2)}), "input 'constant_value' is not one number"),
-    "mode": (one("Dropout", "x r t", [X], {"r": floats(), "t": floats()}), "'training_mode' must be false"),
-    "size of a mode": (with_size("Dropout", "x r n", {"r": floats()}), "'training_mode' must be false"),
+    "mode": (one("Dropout", "x r t", [X], {"r": floats(), "t": floats()}), "unless input 'training_mode' is false"),
+    "size of a mode": (with_size("Dropout", "x r n", {"r": floats()}), "unless input 'training_mode' is false"),
     # Inputs that the call of a function leaves out.
     "shape of nothing": (left_out(node("Shape", "left")), "has no input"),
     "branches of nothing": (
@@ -390,8 +391,27 @@ CASES = {
     "backwards": (
         one("Slice", "x b e a s", [NAMED], {"b": [3], "e": [1], "a": [0], "s": [-1]}), "a slice backwards",
     ),
-    "float of 8 bits": (
-        model(graph([node("Cast", "x", "q", to=17), node("Cast", "q", to=FLOAT)], [X])), "casts to elements of type float8e4m3fn",
+    "arithmetic of 8 bits": (
+        model(graph([node("Cast", "x", "q", to=17), node("Add", "q q")], [X])), "input 0 has elements of type float8e4m3fn",
+    ),
+    "result of 4 bits": (one("EyeLike", "x", [NAMED], dtype=22), "results of type int4 are not computed"),
+    "shape of 4 bits": (
+        one("Reshape", "x s", [X], {"s": packed("s", 22, [4], "4")}), "elements are of type int4, must be integers",
+    ),
+    "bits of two widths": (one("BitCast", "x", [X], opset=26, to=INT64), "no type int64 of as many bits"),
+    "bits of no type": (one("BitCast", "x", [X], opset=26, to=99), "no type type 99 of as many bits"),
+    "bits of 6": (one("BitCast", "x", [value("x", [4], 27)], opset=28, to=28), "no type float6e3m2 of as many bits"),
+    "mode of powers": (one("Cast", "x", [X], opset=24, to=24, round_mode="away"), "'round_mode' is 'away'"),
+    "powers as quantized": (
+        one("QuantizeLinear", "x s", [X], {"s": tensor(1.0, "", "f4")}, output_dtype=24), "results are of type float8e8m0",
+    ),
+    "two types of results": (
+        one("QuantizeLinear", "x s z", [X], {"s": tensor(1.0, "", "f4"), "z": packed("z", 22, 0, "4")}, output_dtype=21),
+        "results are of type int4, must be",
+    ),
+    "powers as results": (
+        one("DequantizeLinear", "x s", [value("x", [4], 22)], {"s": packed("s", 24, 127, "8")}, opset=28),
+        "results are of type float8e8m0, must be floats",
     ),
     # Depths.
     "depth of calls": (calls(60), "more than 64 deep"),

@@ -23,37 +23,16 @@ std::string printable(std::string_view text) {
 }
 
 DataTypeFacts factsOf(DataType type) {
-  // https://onnx.ai/onnx/repo-docs/IR.html, tensor element types; raw data of 2 and 4 bits is packed.
+  // https://onnx.ai/onnx/repo-docs/IR.html, tensor element types.
   static const DataTypeFacts table[] = {
-      {"undefined", 0, ""},
-      {"float", 32, "F32", 4},
-      {"uint8", 8, "U8"},
-      {"int8", 8, "I8"},
-      {"uint16", 16, "U16"},
-      {"int16", 16, "I16"},
-      {"int32", 32, "I32"},
-      {"int64", 64, "I64", 7},
-      {"string", 0, ""},
-      {"bool", 8, "BOOL"},
-      {"float16", 16, "F16"},
-      {"double", 64, "F64", 10},
-      {"uint32", 32, "U32", 11},
-      {"uint64", 64, "U64", 11},
-      {"complex64", 64, "C64", 4},
-      {"complex128", 128, "", 10},
-      {"bfloat16", 16, "BF16"},
-      {"float8e4m3fn", 8, "F8_E4M3"},
-      {"float8e4m3fnuz", 8, ""},
-      {"float8e5m2", 8, "F8_E5M2"},
-      {"float8e5m2fnuz", 8, ""},
-      {"uint4", 4, ""},
-      {"int4", 4, ""},
-      {"float4e2m1", 4, ""},
-      {"float8e8m0", 8, "F8_E8M0"},
-      {"uint2", 2, ""},
-      {"int2", 2, ""},
-      {"float6e2m3", 8, ""},
-      {"float6e3m2", 8, ""},
+      {"undefined", 0, ""},        {"float", 32, "F32", 4},   {"uint8", 8, "U8"},          {"int8", 8, "I8"},
+      {"uint16", 16, "U16"},       {"int16", 16, "I16"},      {"int32", 32, "I32"},        {"int64", 64, "I64", 7},
+      {"string", 0, ""},           {"bool", 8, "BOOL"},       {"float16", 16, "F16"},      {"double", 64, "F64", 10},
+      {"uint32", 32, "U32", 11},   {"uint64", 64, "U64", 11}, {"complex64", 64, "C64", 4}, {"complex128", 128, "", 10},
+      {"bfloat16", 16, "BF16"},    {"float8e4m3fn", 8, "U8"}, {"float8e4m3fnuz", 8, "U8"}, {"float8e5m2", 8, "U8"},
+      {"float8e5m2fnuz", 8, "U8"}, {"uint4", 4, "U8"},        {"int4", 4, "U8"},           {"float4e2m1", 4, "U8"},
+      {"float8e8m0", 8, "U8"},     {"uint2", 2, "U8"},        {"int2", 2, "U8"},           {"float6e2m3", 6, "U8"},
+      {"float6e3m2", 6, "U8"},
   };
   auto number = size_t(type);
   return number < std::size(table) ? table[number] : DataTypeFacts();
@@ -159,7 +138,8 @@ Status File::parse() {
     ArchiveTensor &entry = archived_[tensor->key];
     entry.name = tensor->key;
     entry.dtype = facts.safetensors;
-    entry.shape = tensor->dims;
+    // Elements of fewer than 8 bits are packed: the archive has their bytes.
+    entry.shape = facts.bits < 8 ? std::vector{int64_t(tensor->bytes)} : tensor->dims;
     // Positions are those in the memory of the process: tensors lie in several files.
     entry.begin = reinterpret_cast<uintptr_t>(tensor->data);
     entry.end = entry.begin + tensor->bytes;

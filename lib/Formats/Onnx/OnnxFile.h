@@ -33,7 +33,7 @@ public:
   const std::string &name() const { return name_; }
   const Model &model() const { return model_; }
   /// The tensors that an archive of weights has, by their keys: all of the file, those in attributes, nested graphs and
-  /// functions included, whose types safetensors files have too.
+  /// functions included, of the types that archives have.
   const std::map<std::string, ArchiveTensor, std::less<>> &archived() const { return archived_; }
   /// Returns the memory that tensors lie in: the file, and those with external data.
   std::vector<std::span<const uint8_t>> mappings() const;

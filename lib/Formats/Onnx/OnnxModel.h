@@ -58,7 +58,8 @@ enum class DataType : int32_t {
 struct DataTypeFacts {
   std::string_view name;        ///< "float", as the standard's documents write it
   unsigned bits = 0;            ///< of an element in raw data; 0 for those that have none
-  std::string_view safetensors; ///< "F32"; empty for types that safetensors files do not have
+  std::string_view safetensors; ///< "F32": of the archive's tensor; "U8" for floats of 8 bits and for packed elements,
+                                ///< empty for types that archives do not have
   unsigned field = 5;           ///< of a TensorProto, that has elements which are no raw data
 };
 /// Returns the facts of a type; their name is empty for a number that is no type.

@@ -285,11 +285,23 @@ std::pair<std::string_view, std::string_view> readEntry(Message message) {
   return entry;
 }
 
-/// Gives a tensor bytes of its own: those of numbers that the file has as variable-length integers.
-void decode(const std::vector<int64_t> &values, unsigned bytes, Tensor &tensor) {
-  auto memory = std::make_shared<std::vector<uint8_t>>(values.size() * bytes);
-  for (size_t i = 0; i < values.size(); ++i)
-    std::memcpy(memory->data() + i * bytes, &values[i], bytes);
+/// Gives a tensor bytes of its own: those of numbers that the file has as variable-length integers, each an element of
+/// `bits`, or a byte of elements of 4 and 2 bits.
+void decode(const std::vector<int64_t> &values, unsigned bits, Tensor &tensor) {
+  bool arePacked = bits == 6; // as raw data has them, the first in the lowest bits
+  unsigned bytes = std::max(8u, bits) / 8;
+  auto memory =
+      std::make_shared<std::vector<uint8_t>>(arePacked ? (values.size() * bits + 7) / 8 : values.size() * bytes);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!arePacked) {
+      std::memcpy(memory->data() + i * bytes, &values[i], bytes);
+      continue;
+    }
+    uint16_t element = uint16_t((values[i] & 0x3F) << i * bits % 8);
+    (*memory)[i * bits / 8] |= uint8_t(element);
+    if (element > 0xFF)
+      (*memory)[i * bits / 8 + 1] |= uint8_t(element >> 8);
+  }
   tensor.data = memory->data();
   tensor.bytes = memory->size();
   tensor.decoded = std::move(memory);
@@ -443,7 +455,7 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
     else if (!reals.empty())
       join(reals, tensor);
     else if (!integers.empty())
-      decode(integers, std::max(8u, facts.bits) / 8, tensor);
+      decode(integers, facts.bits, tensor);
     // A length is optional for external data, which then reaches further than the tensor.
     if (tensor.bytes < wanted || (tensor.bytes > wanted && !isExternal))
       throw Malformed{"has " + std::to_string(tensor.bytes) + " bytes of data, its dimensions need " +

@@ -99,7 +99,7 @@ const Elements *Folder::known(size_t number) {
 
 std::optional<llvm::SmallVector<int64_t>> Folder::numbers(size_t input) {
   const Elements *elements = known(input);
-  if (!elements)
+  if (!elements || isSmall(node.typeOf(input)))
     return std::nullopt;
   llvm::SmallVector<int64_t> result;
   for (const Element &element : elements->values) {
@@ -212,12 +212,10 @@ std::optional<Element> Folder::combine(const Element &left, const Element &right
 }
 
 std::optional<Element> Folder::change(const Element &element) {
+  if (op == "Identity")
+    return element;
   if (op == "Cast" || op == "CastLike")
-    if (std::optional<double> largest = largestFloat8(type);
-        largest && !element.isSize() && node.typeOf(0) != type && node.integer("saturate", 1) != 0)
-      return Element::ofReal(std::clamp(element.number(), -*largest, *largest));
-  if (op == "Identity" || op == "Cast" || op == "CastLike")
-    return element.isSize() && (isFloat(type) || isBool(type)) ? std::nullopt : std::optional(element);
+    return castElement(element, node.typeOf(0), type, node.rounding());
   if (element.isSize() && op == "Not")
     return negated(node, element);
   if (element.isSize())

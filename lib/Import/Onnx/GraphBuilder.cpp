@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/GraphBuilder.h"
 
+#include "dialects/Interfaces/ScalarBuilder.h"
 #include "lib/Import/Onnx/OpTable.h"
+#include "lib/Import/Onnx/SmallTypes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -52,6 +54,27 @@ static Value constantOf(OpBuilder &builder, Location at, const Elements &element
   return arith::ConstantOp::create(builder, at, DenseElementsAttr::get(type, values));
 }
 
+/// Returns the elements of fewer than 8 bits of a tensor of the file, a byte each, from its bytes.
+static Value unpacked(importer::ModuleBuilder &builder, Location at, Value bytes, const Tensor &tensor) {
+  int64_t bits = bitsOf(tensor.type), count = tensor.elements(), last = int64_t(tensor.bytes) - 1;
+  Type byte = builder.getBuilder().getI8Type();
+  Value flat = builder.elementwise(at, byte, {count}, {}, [&](OpBuilder &b, Location loc, ValueRange) -> Value {
+    ScalarBuilder s(loc, b);
+    auto byteAt = [&](Integer index) {
+      Value value = tensor::ExtractOp::create(s, bytes, ValueRange{index});
+      return Integer(s, arith::ExtUIOp::create(s, s.getI32Type(), value));
+    };
+    Integer begin = s.indexOf(0) * bits;
+    Integer read = byteAt(begin / 8);
+    if (8 % bits != 0) // an element may end in the next byte
+      read = read | (byteAt(smaller(begin / 8 + 1, last)) << 8);
+    Integer shift(s, arith::IndexCastOp::create(s, s.getI32Type(), begin % 8));
+    Value element = arith::TruncIOp::create(s, byte, (read >> shift) & ((1 << bits) - 1));
+    return isSmallInteger(tensor.type) ? wrapSmallInteger(b, loc, element, tensor.type) : element;
+  });
+  return builder.reshape(at, flat, tensor.dims);
+}
+
 Value GraphBuilder::tensorOf(Location at, GraphValue &value) {
   if (value.tensor)
     return value.tensor;
@@ -67,8 +90,10 @@ Value GraphBuilder::tensorOf(Location at, GraphValue &value) {
     block = block->getParentOp()->getBlock();
   if (isConstant)
     ops().setInsertionPointToStart(block);
-  if (value.stored && value.stored->bytes >= leastWeight)
-    return value.tensor = builder.weight(at, weights, value.stored->key);
+  if (value.stored && value.stored->bytes >= leastWeight) {
+    Value weight = builder.weight(at, weights, value.stored->key);
+    return value.tensor = bitsOf(value.type) < 8 ? unpacked(builder, at, weight, *value.stored) : weight;
+  }
   const Elements *elements = elementsOf(value);
   if (!elements)
     return {};
@@ -153,11 +178,8 @@ void GraphBuilder::define(llvm::StringRef name, GraphValue value) {
 
 //===-- Graphs ------------------------------------------------------------------------------------------------===//
 
-/// True for types that calls pass: those of itx_dtype.
-static bool isPassed(DataType type, MLIRContext *context) { return elementType(type, context) && !largestFloat8(type); }
-
-/// True for integers that IR keeps as bits.
-static bool hasNoSign(DataType type) { return isUnsigned(type) && type != DataType::Bool; }
+/// True for what IR keeps as integers and calls pass as those without a sign.
+static bool hasNoSign(DataType type) { return isSmallFloat(type) || (isUnsigned(type) && type != DataType::Bool); }
 
 void GraphBuilder::declareInputs(const Graph &graph) {
   llvm::StringSet<> stored;
@@ -175,7 +197,7 @@ void GraphBuilder::declareInputs(const Graph &graph) {
       return builder.sink().report("an input has no name");
     if (!info.type.isTensor)
       return report("is no tensor; sequences, optional values and maps are not passed");
-    if (!isPassed(info.type.element, context()))
+    if (!elementType(info.type.element, context()))
       return report("has elements of type " + nameOf(info.type.element) + ", which calls do not pass");
     if (!info.type.hasShape)
       return report("has no shape; its number of dimensions must be known");
@@ -321,12 +343,15 @@ void GraphBuilder::buildNode(const Node &node) {
   bool isBuilt = row && version >= row->since && version != 0 && isComputable;
   if (!isBuilt)
     return leaveOut(/*hasReason=*/true);
-  NodeContext context(*this, node, version, builder.nodeLocation(nameOf(node)));
-  for (size_t number = 0; number < node.inputs.size() && !row->takesSequences; ++number)
+  NodeContext context(*this, node, version, builder.nodeLocation(nameOf(node)), row->takes != Takes::Numbers);
+  for (size_t number = 0; number < node.inputs.size() && row->takes != Takes::Sequences; ++number) {
     if (context.has(number) && !context.input(number).isTensor())
       context.refuse("input " + llvm::Twine(number) + " is a " +
                      (context.input(number).sequence ? "sequence" : "value that an optional one does not have") +
                      ", must be a tensor");
+    if (DataType type = context.typeOf(number); isSmall(type) && row->takes == Takes::Numbers)
+      context.refuse("input " + llvm::Twine(number) + " has elements of type " + nameOf(type));
+  }
   if (!context.isRefused() && !foldNode(context) && !context.isRefused())
     row->build(context);
   if (!context.isRefused())
@@ -389,7 +414,7 @@ void GraphBuilder::outputs(const Graph &graph) {
     if (!value->isTensor())
       return builder.sink().report("output '" + name +
                                    "' is no tensor; sequences, optional values and maps are not passed");
-    if (!isPassed(value->type, context()))
+    if (!elementType(value->type, context()))
       return builder.sink().report("output '" + name + "' has elements of type " + nameOf(value->type) +
                                    ", which calls do not pass");
     Location at = builder.nodeLocation(name);

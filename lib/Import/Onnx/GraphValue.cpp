@@ -18,19 +18,12 @@ namespace intarsia::onnx {
 Type elementType(DataType type, MLIRContext *context) {
   if (type == DataType::Bool)
     return IntegerType::get(context, 1);
-  // Elements of fewer than 8 bits are packed in files, and tensors of the IR are not.
-  DataTypeFacts facts = factsOf(type);
-  if (facts.bits < 8 || facts.safetensors.empty())
-    return {};
-  return importer::elementType(llvm::StringRef(facts.safetensors), context);
+  std::string_view name = factsOf(type).safetensors;
+  return name.empty() ? Type() : importer::elementType(llvm::StringRef(name), context);
 }
 
-bool isFloat(DataType type) {
+bool isSmallFloat(DataType type) {
   switch (type) {
-  case DataType::Float:
-  case DataType::Double:
-  case DataType::Float16:
-  case DataType::Bfloat16:
   case DataType::Float8E4M3FN:
   case DataType::Float8E4M3FNUZ:
   case DataType::Float8E5M2:
@@ -43,6 +36,14 @@ bool isFloat(DataType type) {
   default:
     return false;
   }
+}
+
+bool isSmallInteger(DataType type) {
+  return type == DataType::Int4 || type == DataType::Uint4 || type == DataType::Int2 || type == DataType::Uint2;
+}
+
+bool isFloat(DataType type) {
+  return type == DataType::Float || type == DataType::Double || type == DataType::Float16 || type == DataType::Bfloat16;
 }
 
 bool isUnsigned(DataType type) {
@@ -76,40 +77,31 @@ static const llvm::fltSemantics *semanticsOf(DataType type) {
     return &llvm::APFloat::IEEEsingle();
   case DataType::Double:
     return &llvm::APFloat::IEEEdouble();
-  case DataType::Float8E4M3FN:
-    return &llvm::APFloat::Float8E4M3FN();
-  case DataType::Float8E5M2:
-    return &llvm::APFloat::Float8E5M2();
   default:
     return nullptr;
   }
 }
 
-std::optional<double> largestFloat8(DataType type) {
-  if (type == DataType::Float8E4M3FN)
-    return 448;
-  return type == DataType::Float8E5M2 ? std::optional<double>(57344) : std::nullopt;
-}
-
 std::optional<Elements> readElements(const Tensor &tensor) {
   unsigned bits = bitsOf(tensor.type);
-  const llvm::fltSemantics *semantics = isFloat(tensor.type) ? semanticsOf(tensor.type) : nullptr;
-  if (bits < 8 || bits > 64 || tensor.type == DataType::Complex64 || (isFloat(tensor.type) && !semantics) ||
-      tensor.elements() > mostElements)
+  const llvm::fltSemantics *semantics = semanticsOf(tensor.type);
+  if (bits == 0 || bits > 64 || tensor.type == DataType::Complex64 || tensor.elements() > mostElements)
     return std::nullopt;
   Elements elements{llvm::SmallVector<int64_t>(tensor.dims.begin(), tensor.dims.end()), {}};
   int64_t count = tensor.elements();
-  unsigned bytes = bits / 8;
   elements.values.reserve(count);
   for (int64_t i = 0; i < count; ++i) {
-    uint64_t raw = 0;
-    std::memcpy(&raw, tensor.data + i * bytes, bytes);
+    // Elements of fewer than 8 bits begin inside of a byte, and end in it or the next.
+    uint64_t raw = 0, begin = uint64_t(i) * bits, end = begin + bits;
+    std::memcpy(&raw, tensor.data + begin / 8, (end + 7) / 8 - begin / 8);
+    if (bits < 8)
+      raw = raw >> begin % 8 & ((1u << bits) - 1);
     if (semantics) {
       llvm::APFloat value(*semantics, llvm::APInt(bits, raw));
       bool isLossy;
       value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &isLossy);
       elements.values.push_back(Element::ofReal(value.convertToDouble()));
-    } else if (isUnsigned(tensor.type)) {
+    } else if (isUnsigned(tensor.type) || isSmallFloat(tensor.type)) {
       elements.values.push_back(int64_t(raw));
     } else {
       elements.values.push_back(llvm::APInt(bits, raw).getSExtValue());
@@ -144,6 +136,8 @@ Element rounded(const Element &element, DataType type) {
   }
   if (type == DataType::Bool)
     return int64_t(element.number() != 0);
+  if (isSmallFloat(type))
+    return element;
   // A number outside of the type has no defined result.
   int64_t integer = element.isReal() ? integerOf(element.real) : element.integer;
   unsigned bits = bitsOf(type);

@@ -95,11 +95,20 @@ struct GraphValue {
 /// Returns the type of elements in IR, where integers have no signs; null for those that IR does not have.
 mlir::Type elementType(DataType type, mlir::MLIRContext *context);
 
+bool isSmallFloat(DataType type);   ///< of 8 bits and fewer
+bool isSmallInteger(DataType type); ///< of 4 and 2 bits
+/// True for elements that are bytes of IR with another meaning than theirs, which no arithmetic is done with
+/// (SmallTypes).
+inline bool isSmall(DataType type) { return isSmallFloat(type) || isSmallInteger(type); }
+
+// These are false for small types.
+
 bool isFloat(DataType type);
-bool isUnsigned(DataType type); ///< bool included
-inline bool isInteger(DataType type) { return !isFloat(type) && type != DataType::Bool; }
 inline bool isBool(DataType type) { return type == DataType::Bool; }
-inline bool isNumber(DataType type) { return type != DataType::Bool; }
+inline bool isNumber(DataType type) { return !isBool(type) && !isSmall(type); }
+inline bool isInteger(DataType type) { return isNumber(type) && !isFloat(type); }
+
+bool isUnsigned(DataType type); ///< bool and small integers included
 /// True for the integers that indices are.
 inline bool isIndex(DataType type) { return type == DataType::Int32 || type == DataType::Int64; }
 /// True for the floats that ops of nn compute with: those of 16 and 32 bits.
@@ -111,17 +120,15 @@ inline unsigned bitsOf(DataType type) { return factsOf(type).bits; }
 /// Returns "float", or "type 99" for a number that is none.
 std::string nameOf(DataType type);
 
-/// Returns the largest number of a type of floats of 8 bits; nullopt for other types.
-std::optional<double> largestFloat8(DataType type);
-
-/// Reads the elements of a tensor of the file; nullopt if they are too many to be followed, and for types that are no
-/// numbers of up to 64 bits.
+/// Reads the elements of a tensor of the file, small floats as the integers that have their bits; nullopt if they are
+/// too many to be followed, and for types that are no numbers of up to 64 bits.
 std::optional<Elements> readElements(const Tensor &tensor);
 
 /// Returns a number without its fraction; of those that 64 bits do not hold the nearest that they hold, 0 of NaN.
 int64_t integerOf(double number);
 
-/// Returns what an element becomes when it is stored with a type: integers wrap, reals are rounded.
+/// Returns what an element becomes when it is stored with a type: integers wrap, reals are rounded. Small floats stay
+/// the integers that have their bits.
 Element rounded(const Element &element, DataType type);
 
 } // namespace intarsia::onnx

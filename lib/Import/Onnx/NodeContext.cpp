@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/NodeContext.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace mlir;
 
 namespace intarsia::onnx {
@@ -73,7 +75,7 @@ const Elements *NodeContext::elements(size_t number, llvm::StringRef name) {
 
 std::optional<llvm::SmallVector<int64_t>> NodeContext::integers(size_t number, llvm::StringRef name) {
   const Elements *known = elements(number, name);
-  if (!known)
+  if (!known || !isOf(number, isInteger, "integers"))
     return std::nullopt;
   llvm::SmallVector<int64_t> result;
   for (const Element &each : known->values) {
@@ -137,6 +139,19 @@ const Graph *NodeContext::subgraph(llvm::StringRef name) {
   return nullptr;
 }
 
+SmallRounding NodeContext::rounding() {
+  using Powers = SmallRounding::Powers;
+  llvm::StringRef mode = text("round_mode", "up");
+  auto powers = llvm::StringSwitch<std::optional<Powers>>(mode)
+                    .Case("up", Powers::Up)
+                    .Case("down", Powers::Down)
+                    .Case("nearest", Powers::Nearest)
+                    .Default(std::nullopt);
+  if (!powers)
+    refuse("attribute 'round_mode' is '" + mode + "', must be up, down or nearest");
+  return {integer("saturate", 1) != 0, powers.value_or(Powers::Up)};
+}
+
 int64_t NodeContext::axis(int64_t axis, int64_t rank, llvm::StringRef name) {
   if (axis >= -rank && axis < rank)
     return axis < 0 ? axis + rank : axis;
@@ -147,6 +162,8 @@ int64_t NodeContext::axis(int64_t axis, int64_t rank, llvm::StringRef name) {
 //===-- Results -----------------------------------------------------------------------------------------------===//
 
 void NodeContext::result(size_t output, GraphValue value) {
+  if (isSmall(value.type) && !anyElements)
+    refuse("results of type " + nameOf(value.type) + " are not computed");
   if (isWanted(output) && !refused)
     graph.define(textOf(node.outputs[output]), std::move(value));
 }

@@ -8,6 +8,7 @@
 #define INTARSIA_IMPORT_ONNX_NODECONTEXT_H
 
 #include "lib/Import/Onnx/GraphBuilder.h"
+#include "lib/Import/Onnx/SmallTypes.h"
 
 namespace intarsia::onnx {
 
@@ -16,8 +17,9 @@ namespace intarsia::onnx {
 /// isRefused() before it uses what must be right.
 class NodeContext {
 public:
-  NodeContext(GraphBuilder &graph, const Node &node, int64_t version, mlir::Location at, NodeContext *whole = nullptr)
-      : graph(graph), node(node), version(version), at(at), whole(whole) {}
+  NodeContext(GraphBuilder &graph, const Node &node, int64_t version, mlir::Location at, bool anyElements,
+              NodeContext *whole = nullptr)
+      : graph(graph), node(node), version(version), at(at), anyElements(anyElements), whole(whole) {}
 
   GraphBuilder &graph;
   const Node &node;
@@ -65,6 +67,8 @@ public:
   std::optional<llvm::SmallVector<int64_t>> integers(llvm::StringRef name);
   const Attribute *attribute(llvm::StringRef name) const;
   const Graph *subgraph(llvm::StringRef name);
+  /// Returns what attributes say of casts to floats of 8 bits.
+  SmallRounding rounding();
   /// Returns an axis counted from the front; refuses one that is outside of [-rank, rank).
   int64_t axis(int64_t axis, int64_t rank, llvm::StringRef name = "axis");
 
@@ -95,7 +99,7 @@ public:
   mlir::Value reshaped(mlir::Value tensor, const Shape &shape);
   /// Returns elements from `begin` on in steps of `step` along an axis; the step may be negative.
   mlir::Value sliced(mlir::Value tensor, int64_t axis, const Size &begin, const Size &count, int64_t step = 1);
-  mlir::Value cast(mlir::Value tensor, DataType from, DataType to);
+  mlir::Value cast(mlir::Value tensor, DataType from, DataType to, const SmallRounding &rounding = {});
   /// Returns a tensor of one number everywhere.
   mlir::Value filled(const Shape &shape, mlir::TypedAttr value);
   mlir::TypedAttr numberAttribute(DataType type, double value);
@@ -103,7 +107,8 @@ public:
   Size product(llvm::ArrayRef<Size> sizes);
 
 private:
-  NodeContext *whole; ///< the node that this one is a part of, which is refused in its place; null if there is none
+  const bool anyElements; ///< of the op: results may have elements of small types
+  NodeContext *whole;     ///< the node that this one is a part of, which is refused in its place; null if there is none
   bool refused = false;
   GraphValue missing;
 };

@@ -298,8 +298,10 @@ static Value convert(OpBuilder &b, Location loc, Value value, DataType from, Dat
     if (before < after)
       return arith::ExtFOp::create(b, loc, type, value);
     // The two halves have as many bits.
-    if ((before == after && source != type) || (before == 64 && after < 32))
+    if (before == after && source != type)
       value = arith::ExtFOp::create(b, loc, b.getF32Type(), value);
+    if (before == 64 && after < 32)
+      value = narrowToOdd(b, loc, value);
     return value.getType() == type ? value : Value(arith::TruncFOp::create(b, loc, type, value));
   }
   if (isFloat(to))
@@ -321,16 +323,41 @@ static Value convert(OpBuilder &b, Location loc, Value value, DataType from, Dat
                           : Value(arith::ExtSIOp::create(b, loc, type, value));
 }
 
-Value NodeContext::cast(Value tensor, DataType from, DataType to) {
+/// Returns a number as f32; one that f32 does not hold so that rounding it again gives what rounding the number gives.
+static Value toSingle(OpBuilder &b, Location loc, Value value, DataType from) {
+  bool isWide = isNumber(from) && !isComputedByNn(from) && bitsOf(from) > 16;
+  if (!isWide)
+    return from == DataType::Float ? value : convert(b, loc, value, from, DataType::Float, b.getF32Type());
+  if (from != DataType::Double)
+    value = convert(b, loc, value, from, DataType::Double, b.getF64Type());
+  return narrowToOdd(b, loc, value);
+}
+
+Value NodeContext::cast(Value tensor, DataType from, DataType to, const SmallRounding &rounding) {
   Type type = irType(to);
   if (!type) {
     refuse("elements of type " + nameOf(to) + " are not computed");
     return tensor;
   }
-  if (from == to || (irType(from) == type && !isFloat(from) && to != DataType::Bool))
+  bool areSmall = isSmall(from) || isSmall(to);
+  if (from == to || (!areSmall && irType(from) == type && !isFloat(from) && to != DataType::Bool))
     return tensor;
-  return broadcast({tensor}, type, [&](OpBuilder &inner, Location loc, ValueRange values) -> Value {
-    return convert(inner, loc, values[0], from, to, type);
+  return broadcast({tensor}, type, [&](OpBuilder &b, Location loc, ValueRange values) -> Value {
+    Value value = values[0];
+    DataType held = from;
+    auto byteOf = [](DataType small) { return isUnsigned(small) ? DataType::Uint8 : DataType::Int8; };
+    if (isSmallFloat(from)) {
+      value = decodeSmallFloat(b, loc, value, from);
+      held = DataType::Float;
+    } else if (isSmallInteger(from)) {
+      value = wrapSmallInteger(b, loc, value, from);
+      held = byteOf(from);
+    }
+    if (isSmallFloat(to))
+      return encodeSmallFloat(b, loc, toSingle(b, loc, value, held), to, rounding);
+    if (!isSmallInteger(to))
+      return convert(b, loc, value, held, to, type);
+    return wrapSmallInteger(b, loc, convert(b, loc, value, held, byteOf(to), type), to);
   });
 }
 

@@ -12,6 +12,7 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
   static const llvm::StringMap<const OpRow *> table = [] {
     llvm::StringMap<const OpRow *> rows;
     for (llvm::ArrayRef<OpRow> group : {elementwiseOps(),
+                                        castOps(),
                                         activationOps(),
                                         shapeOps(),
                                         constantOps(),
@@ -25,6 +26,7 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
                                         lossOps(),
                                         controlFlowOps(),
                                         attentionOps(),
+                                        quantizeOps(),
                                         quantizedOps(),
                                         loopOps(),
                                         sequenceOps(),

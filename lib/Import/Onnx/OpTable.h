@@ -11,17 +11,22 @@
 
 namespace intarsia::onnx {
 
+/// What the inputs of an op may be, and its results: tensors of numbers and bools, tensors of small types too, and
+/// sequences and optional values too.
+enum class Takes { Numbers, Elements, Sequences };
+
 /// An op: the function reads the node's version where meanings differ.
 struct OpRow {
   llvm::StringLiteral domain; ///< "" for ai.onnx
   llvm::StringLiteral name;
   int64_t since; ///< the least version that it is imported in
   BuildFunction build;
-  bool takesSequences = false; ///< false if all inputs must be tensors
+  Takes takes = Takes::Numbers;
 };
 
 // A group of ops is a file in Ops/, which has its rows.
 llvm::ArrayRef<OpRow> elementwiseOps();
+llvm::ArrayRef<OpRow> castOps();
 llvm::ArrayRef<OpRow> activationOps();
 llvm::ArrayRef<OpRow> shapeOps();
 llvm::ArrayRef<OpRow> constantOps();
@@ -35,6 +40,7 @@ llvm::ArrayRef<OpRow> imageOps();
 llvm::ArrayRef<OpRow> lossOps();
 llvm::ArrayRef<OpRow> controlFlowOps();
 llvm::ArrayRef<OpRow> attentionOps();
+llvm::ArrayRef<OpRow> quantizeOps();
 llvm::ArrayRef<OpRow> quantizedOps();
 llvm::ArrayRef<OpRow> loopOps();
 llvm::ArrayRef<OpRow> sequenceOps();

@@ -92,6 +92,9 @@ TEST(Onnx, ReadsNumbersOfEachKind) {
   EXPECT_EQ(bytesOf(DataType::Int8, text(5, varint(-1) + varint(7))), raw<int8_t>({-1, 7}));
   EXPECT_EQ(bytesOf(DataType::Bool, text(5, varint(1) + varint(0))), raw<uint8_t>({1, 0}));
   EXPECT_EQ(bytesOf(DataType::Int4, text(9, "\x21")), "\x21") << "two in a byte";
+  EXPECT_EQ(bytesOf(DataType::Int4, text(5, varint(0x21))), "\x21") << "two in an integer";
+  EXPECT_EQ(bytesOf(DataType::Float6E2M3, text(9, "\x41\x08")), "\x41\x08") << "two in 12 bits";
+  EXPECT_EQ(bytesOf(DataType::Float6E2M3, text(5, varint(1) + varint(0x21))), "\x41\x08") << "one in an integer";
 }
 
 TEST(Onnx, NamesTensorsOfNestedGraphsApart) {

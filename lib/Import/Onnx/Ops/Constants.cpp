@@ -151,8 +151,10 @@ void trilu(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> constantOps() {
   static const OpRow rows[] = {
-      {"", "Constant", 1, constant}, {"", "ConstantOfShape", 9, constantOfShape},
-      {"", "Range", 11, range},      {"", "EyeLike", 9, eyeLike},
+      {"", "Constant", 1, constant, Takes::Elements},
+      {"", "ConstantOfShape", 9, constantOfShape, Takes::Elements},
+      {"", "Range", 11, range},
+      {"", "EyeLike", 9, eyeLike},
       {"", "Trilu", 14, trilu},
   };
   return rows;

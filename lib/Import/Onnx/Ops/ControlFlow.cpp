@@ -168,7 +168,7 @@ void branch(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> controlFlowOps() {
   static const OpRow rows[] = {
-      {"", "If", 1, branch, /*takesSequences=*/true},
+      {"", "If", 1, branch, Takes::Sequences},
   };
   return rows;
 }

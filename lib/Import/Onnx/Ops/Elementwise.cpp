@@ -89,12 +89,29 @@ void mean(NodeContext &node) {
   }));
 }
 
+/// The remainder of f64, which no kernel has, with the sign of the dividend. A quotient that was rounded up to a whole
+/// number leaves a rest of the other sign.
+Value remainderOfDoubles(Scalars &s, Value left, Value right) {
+  OpBuilder &b = s.builder;
+  auto is = [&](arith::CmpFPredicate predicate, Value x, Value y) -> Value {
+    return arith::CmpFOp::create(b, s.at, predicate, x, y);
+  };
+  Value dividend = math::AbsFOp::create(b, s.at, left), divisor = math::AbsFOp::create(b, s.at, right);
+  Value quotient = math::TruncOp::create(b, s.at, arith::DivFOp::create(b, s.at, dividend, divisor));
+  Value minus = arith::NegFOp::create(b, s.at, quotient);
+  Value rest = math::FmaOp::create(b, s.at, minus, divisor, dividend);
+  Value more = arith::AddFOp::create(b, s.at, rest, divisor);
+  rest = arith::SelectOp::create(b, s.at, is(arith::CmpFPredicate::OLT, rest, s.number(0)), more, rest);
+  // What is below the divisor, of infinity too, is the rest; NaN stays.
+  rest = arith::SelectOp::create(b, s.at, is(arith::CmpFPredicate::OLT, dividend, divisor), dividend, rest);
+  return math::CopySignOp::create(b, s.at, rest, left);
+}
+
 Value remainder(Scalars &s, Value left, Value right, bool hasSignOfDividend) {
   if (isFloat(s.type)) {
     Value rest;
-    if (s.element.isF64()) { // no kernel has the remainder of f64
-      Value quotient = math::TruncOp::create(s.builder, s.at, arith::DivFOp::create(s.builder, s.at, left, right));
-      rest = arith::SubFOp::create(s.builder, s.at, left, arith::MulFOp::create(s.builder, s.at, right, quotient));
+    if (s.element.isF64()) {
+      rest = remainderOfDoubles(s, left, right);
     } else {
       rest = arith::RemFOp::create(s.builder, s.at, left, right);
     }
@@ -235,9 +252,18 @@ void where(NodeContext &node) {
               node.typeOf(1));
 }
 
-void isNan(NodeContext &node) {
+/// Returns input 0, which must be floats; small ones as f32.
+Value floats(NodeContext &node) {
   Value x = node.tensor(0);
-  if (!node.isRefused() && isIn(node, Domain::Floats))
+  if (node.isRefused() || isSmallFloat(node.typeOf(0)))
+    return node.isRefused() ? x : node.cast(x, node.typeOf(0), DataType::Float);
+  isIn(node, Domain::Floats);
+  return x;
+}
+
+void isNan(NodeContext &node) {
+  Value x = floats(node);
+  if (!node.isRefused())
     node.result(0,
                 node.broadcast({x}, node.ops().getI1Type(),
                                [](OpBuilder &b, Location loc, ValueRange v) -> Value {
@@ -248,8 +274,8 @@ void isNan(NodeContext &node) {
 
 void isInf(NodeContext &node) {
   bool positive = node.integer("detect_positive", 1) != 0, negative = node.integer("detect_negative", 1) != 0;
-  Value x = node.tensor(0);
-  if (node.isRefused() || !isIn(node, Domain::Floats))
+  Value x = floats(node);
+  if (node.isRefused())
     return;
   node.result(0,
               node.broadcast({x}, node.ops().getI1Type(),
@@ -322,18 +348,6 @@ void identity(NodeContext &node) {
     node.refuse("has no input");
 }
 
-void castTo(NodeContext &node, DataType to) {
-  Value x = node.tensor(0);
-  if (largestFloat8(to) && node.typeOf(0) != to)
-    return node.refuse("casts to elements of type " + nameOf(to) + " are not computed");
-  if (!node.isRefused())
-    node.result(0, node.cast(x, node.typeOf(0), to), to);
-}
-
-void cast(NodeContext &node) { castTo(node, DataType(node.integer("to", 0))); }
-
-void castLike(NodeContext &node) { castTo(node, node.typeOf(1)); }
-
 /// Clip: limits are inputs that may be missing, before version 11 attributes.
 void clip(NodeContext &node) {
   Value x = node.tensor(0);
@@ -354,10 +368,14 @@ void clip(NodeContext &node) {
   node.result(x);
 }
 
-/// Dropout of inference: the input, and a mask that is true.
+/// Dropout that drops nothing: the input, and a mask that is true.
 void dropout(NodeContext &node) {
-  if (node.has(2) && node.knownNumber(node.input(2)) != 0)
-    return node.refuse("input 'training_mode' must be false");
+  // Before version 12 the ratio is an attribute, and a model is never trained.
+  bool isTraining = node.version >= 12 && node.has(2) && node.knownNumber(node.input(2)) != 0;
+  const Elements *ratio = node.has(1) ? node.graph.elementsOf(node.input(1)) : nullptr;
+  if (isTraining && !(ratio && ratio->values.size() == 1 && ratio->values[0].isReal() && ratio->values[0].real == 0))
+    return node.refuse("drops elements at random, unless input 'training_mode' is false or 'ratio' is 0, which must be "
+                       "known to the compiler");
   node.result(0, node.input(0));
   if (!node.isWanted(1))
     return;
@@ -398,8 +416,8 @@ llvm::ArrayRef<OpRow> elementwiseOps() {
       {"", "BitShift", 11, bitShift},
       {"", "Not", 1, inverted<Domain::Bools>},
       {"", "Where", 9, where},
-      {"", "IsNaN", 9, isNan},
-      {"", "IsInf", 10, isInf},
+      {"", "IsNaN", 9, isNan, Takes::Elements},
+      {"", "IsInf", 10, isInf, Takes::Elements},
       {"", "Abs", 6, unaryOp<absolute, Domain::Numbers>},
       {"", "Neg", 6, unaryOp<negate, Domain::Numbers>},
       {"", "Sign", 9, unaryOp<sign, Domain::Numbers>},
@@ -422,11 +440,9 @@ llvm::ArrayRef<OpRow> elementwiseOps() {
       {"", "Asinh", 9, unaryOp<function<math::AsinhOp>>},
       {"", "Acosh", 9, unaryOp<function<math::AcoshOp>>},
       {"", "Atanh", 9, unaryOp<function<math::AtanhOp>>},
-      {"", "Identity", 1, identity, /*takesSequences=*/true},
-      {"", "Cast", 6, cast},
-      {"", "CastLike", 15, castLike},
+      {"", "Identity", 1, identity, Takes::Sequences},
       {"", "Clip", 6, clip},
-      {"", "Dropout", 7, dropout},
+      {"", "Dropout", 7, dropout, Takes::Elements},
   };
   return rows;
 }

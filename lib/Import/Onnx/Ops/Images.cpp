@@ -36,7 +36,7 @@ std::optional<Coordinates> coordinates(NodeContext &node, llvm::StringRef mode, 
     return Coordinates{step, 0.5f, float(center * (1 - adjustment) - 0.5)};
   }
   if (mode == "align_corners") // of the size before it is rounded down
-    return Coordinates{result > 1 ? float((size - 1) / (scale * size - 1)) : 0.0f};
+    return Coordinates{result > 1 ? float((size - 1) / (scale * size - 1)) : 1.0f};
   if (mode == "tf_crop_and_resize") {
     if (result > 1)
       return Coordinates{float((end - begin) * (size - 1) / (result - 1)), 0, float(begin * (size - 1))};
@@ -44,6 +44,38 @@ std::optional<Coordinates> coordinates(NodeContext &node, llvm::StringRef mode, 
   }
   node.refuse("attribute 'coordinate_transformation_mode' is '" + mode + "'");
   return std::nullopt;
+}
+
+/// Moves coordinates so little that each position reads the element that ONNX says: a coordinate in the middle between
+/// two elements, or on one, may be rounded to one beside it. What the op computes of a step, a shift and an offset is
+/// compared at each position.
+void settleNearest(Coordinates &line, nn::NearestRounding rounding, llvm::StringRef mode, double scale,
+                   int64_t result) {
+  constexpr int64_t mostPositions = 1 << 16;
+  bool isHalf = mode == "half_pixel" || (mode == "pytorch_half_pixel" && result > 1);
+  if ((!isHalf && mode != "asymmetric") || result > mostPositions)
+    return;
+  auto round = [&](auto x) {
+    decltype(x) half = 0.5;
+    return int64_t(rounding == nn::NearestRounding::Floor      ? std::floor(x)
+                   : rounding == nn::NearestRounding::Ceil     ? std::ceil(x)
+                   : rounding == nn::NearestRounding::HalfDown ? std::ceil(x - half)
+                                                               : std::floor(x + half));
+  };
+  bool isDown = rounding == nn::NearestRounding::Ceil || rounding == nn::NearestRounding::HalfDown;
+  float offset = line.offset;
+  for (float distance : {0.0f, 0x1p-22f, 0x1p-20f, 0x1p-18f, 0x1p-16f, 0x1p-14f}) {
+    line.offset = isDown ? offset - distance : offset + distance;
+    bool areRight = true;
+    for (int64_t position = 0; position < result && areRight; ++position) {
+      double wanted = isHalf ? (double(position) + 0.5) / scale - 0.5 : double(position) / scale;
+      auto x = float((double(position) + line.shift) * line.scale + line.offset);
+      areRight = round(wanted) == round(x);
+    }
+    if (areRight)
+      return;
+  }
+  line.offset = offset;
 }
 
 /// What a node says of the size of its result.
@@ -193,6 +225,8 @@ void resize(NodeContext &node) {
                             region.empty() ? 0 : region[number], region.empty() ? 1 : region[axes.size() + number]);
     if (!line)
       return;
+    if (!isDynamic && *interpolation == nn::Interpolation::Nearest)
+      settleNearest(*line, *nearest, mode, scale, result->value);
     if (isDynamic && mode == "pytorch_half_pixel" && !(scale >= 2))
       holdToSeveral(node, axis, *result);
     changed.push_back(axis);

@@ -276,16 +276,26 @@ void topK(NodeContext &node) {
   if (count < 0 || (!shape[axis].isDynamic() && count > shape[axis].value))
     return node.refuse("'K' is " + llvm::Twine(count) + ", of a dimension of " +
                        llvm::Twine(shape[axis].isDynamic() ? 0 : shape[axis].value));
-  if (isUnsigned(type))
-    return node.refuse("elements are of type " + nameOf(type));
+  if (!node.isOf(0, isNumber, "numbers"))
+    return;
   shape[axis] = count;
   OpBuilder &ops = node.ops();
+  // With the first bit turned, numbers without a sign have the order of those with one.
+  auto turned = [&](Value numbers) {
+    return node.broadcast({numbers}, node.irType(type), [](OpBuilder &b, Location at, ValueRange v) -> Value {
+      unsigned bits = v[0].getType().getIntOrFloatBitWidth();
+      Value first = arith::ConstantOp::create(b, at, b.getIntegerAttr(v[0].getType(), llvm::APInt::getSignMask(bits)));
+      return arith::XOrIOp::create(b, at, v[0], first);
+    });
+  };
+  if (isUnsigned(type))
+    data = turned(data);
   auto top = nn::TopKOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(type)),
                                 node.ir().tensorType(shape, ops.getI64Type()), data, ops.getI64IntegerAttr(axis),
                                 ops.getI64IntegerAttr(count), isLargest ? UnitAttr() : ops.getUnitAttr());
   node.graph.setShape(top.getValues(), shape);
   node.graph.setShape(top.getIndices(), shape);
-  node.result(0, top.getValues(), type);
+  node.result(0, isUnsigned(type) ? turned(top.getValues()) : top.getValues(), type);
   node.result(1, top.getIndices(), DataType::Int64);
 }
 

@@ -500,8 +500,8 @@ void scan(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> loopOps() {
   static const OpRow rows[] = {
-      {"", "Loop", 1, loop, /*takesSequences=*/true},
-      {"", "Scan", 8, scan},
+      {"", "Loop", 1, loop, Takes::Sequences},
+      {"", "Scan", 8, scan, Takes::Elements},
   };
   return rows;
 }

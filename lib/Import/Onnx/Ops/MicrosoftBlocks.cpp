@@ -340,7 +340,7 @@ void gatherBlockQuantized(NodeContext &node) {
     return node.refuse("an input is missing");
   if (bits != 2 && bits != 4 && bits != 8)
     return node.refuse("attribute 'bits' is " + llvm::Twine(bits) + ", must be 2, 4 or 8");
-  bool isEightBitFloat = largestFloat8(ofData).has_value();
+  bool isEightBitFloat = isSmallFloat(ofData) && bitsOf(ofData) == 8;
   if ((block != 0 || !isEightBitFloat) && (block < 16 || block > (1 << 20) || !llvm::isPowerOf2_64(block)))
     return node.refuse("attribute 'block_size' is " + llvm::Twine(block) + ", must be a power of two from 16 on");
   if (isUint8(ofData)) {
@@ -421,7 +421,7 @@ Value storedTable(NodeContext &node, const BlockMatrix &matrix) { return storedM
 llvm::ArrayRef<OpRow> microsoftBlockOps() {
   static const OpRow rows[] = {
       {"com.microsoft", "MatMulNBits", 1, matMulNBits},
-      {"com.microsoft", "GatherBlockQuantized", 1, gatherBlockQuantized},
+      {"com.microsoft", "GatherBlockQuantized", 1, gatherBlockQuantized, Takes::Elements},
       {"com.microsoft", "MatMulBnb4", 1, matMulBnb4},
   };
   return rows;

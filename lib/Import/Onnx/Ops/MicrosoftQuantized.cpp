@@ -335,8 +335,8 @@ llvm::ArrayRef<OpRow> microsoftQuantizedOps() {
       {"com.microsoft", "MatMulInteger16", 1, matMulInteger16},
       {"com.microsoft", "MulInteger", 1, mulInteger},
       {"com.microsoft", "QAttention", 1, qAttention},
-      {"com.microsoft", "QuantizeLinear", 1, asTheStandard<true>},
-      {"com.microsoft", "DequantizeLinear", 1, asTheStandard<false>},
+      {"com.microsoft", "QuantizeLinear", 1, asTheStandard<true>, Takes::Elements},
+      {"com.microsoft", "DequantizeLinear", 1, asTheStandard<false>, Takes::Elements},
   };
   return rows;
 }

@@ -16,6 +16,50 @@ namespace {
 /// True for elements that ops of nn normalise; refuses others.
 bool isNormalised(NodeContext &node) { return node.isOf(0, isComputedByNn, "floats of 16 or 32 bits"); }
 
+/// Normalises each channel, dimension 1, by mean and variance of its elements, and moves those of the training data
+/// towards them. `vectors` are the scale, the bias, the mean and the variance.
+void trainedBatchNorm(NodeContext &node, Value images, llvm::ArrayRef<Value> vectors, double epsilon) {
+  constexpr DataType single = DataType::Float;
+  DataType type = node.typeOf(0);
+  double momentum = node.number("momentum", 0.9f);
+  if (node.isRefused())
+    return;
+  int64_t rank = tensorType(images).getRank();
+  llvm::SmallVector<int64_t> axes{0};
+  for (int64_t axis = 2; axis < rank; ++axis)
+    axes.push_back(axis);
+  Shape shape = node.graph.shapeOf(node.at, images), perChannel(rank - 1, 1);
+  perChannel[0] = shape[1];
+  auto spread = [&](Value vector) { return node.reshaped(vector, perChannel); };
+  auto given = [&](size_t number) { return node.cast(vectors[number], node.typeOf(number + 1), single); };
+  auto minus = [](Scalars &s, Value x, Value y) -> Value { return arith::SubFOp::create(s.builder, s.at, x, y); };
+  auto times = [](Scalars &s, Value x, Value y) -> Value { return arith::MulFOp::create(s.builder, s.at, x, y); };
+  Value wide = node.cast(images, type, single);
+  Value mean = reduced(node, wide, single, Reduction::Mean, axes, false);
+  Value centered = combine(node, {wide, spread(mean)}, single, minus);
+  Value variance =
+      reduced(node, combine(node, {centered, centered}, single, times), single, Reduction::Mean, axes, false);
+  Value factor = combine(node, {given(0), variance}, single, [&](Scalars &s, Value scale, Value square) -> Value {
+    Value sum = arith::AddFOp::create(s.builder, s.at, square, s.number(epsilon));
+    Value deviation = math::SqrtOp::create(s.builder, s.at, sum);
+    return arith::DivFOp::create(s.builder, s.at, scale, deviation);
+  });
+  Value result = combine(node, {centered, spread(factor), spread(given(1))}, single,
+                         [&](Scalars &s, Value x, Value by, Value bias) -> Value {
+                           return arith::AddFOp::create(s.builder, s.at, times(s, x, by), bias);
+                         });
+  node.result(0, node.cast(result, single, type), type);
+  for (auto [number, current] : {std::pair(0, mean), std::pair(1, variance)}) {
+    DataType own = node.typeOf(3 + number);
+    Value moved = combine(node, {given(2 + number), current}, single, [&](Scalars &s, Value old, Value next) -> Value {
+      Value kept = times(s, old, s.number(momentum));
+      return arith::AddFOp::create(s.builder, s.at, kept, times(s, next, s.number(1 - momentum)));
+    });
+    node.result(1 + number, node.cast(moved, single, own), own);
+    node.result(3 + number, node.cast(current, single, own), own); // before version 14
+  }
+}
+
 /// Normalises each channel, dimension 1, by numbers of the training data.
 void batchNorm(NodeContext &node) {
   Value images = node.tensor(0);
@@ -23,8 +67,8 @@ void batchNorm(NodeContext &node) {
   for (size_t number = 1; number < 5; ++number)
     vectors.push_back(node.tensor(number));
   double epsilon = node.number("epsilon", 1e-5f);
-  if (node.integer("training_mode", 0) != 0)
-    return node.refuse("attribute 'training_mode' must be 0");
+  // Before version 14 training is what has more results.
+  bool isTraining = node.version >= 14 ? node.integer("training_mode", 0) != 0 : node.isWanted(1) || node.isWanted(2);
   if (node.version < 9 && node.integer("spatial", 1) == 0)
     return node.refuse("attribute 'spatial' must be 1");
   int64_t rank = tensorType(images).getRank();
@@ -37,6 +81,16 @@ void batchNorm(NodeContext &node) {
   if (!isNormalised(node))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
+  if (isTraining) {
+    for (size_t number : {1, 2, 3, 4})
+      node.isOf(number, isComputedByNn, "floats of 16 or 32 bits");
+    for (Value vector : vectors)
+      if (!node.graph.areEqual(node.graph.shapeOf(node.at, vector)[0], shape[1]))
+        node.refuse("an input has no number for each channel");
+    if (!node.isRefused())
+      trainedBatchNorm(node, images, vectors, epsilon);
+    return;
+  }
   importer::BatchNorm norm{vectors[0], vectors[1], vectors[2], vectors[3], epsilon};
   Value last = rank == 2 ? images : node.ir().channelsLast(node.at, images);
   Value result = node.ir().batchNorm(node.at, last, norm);

@@ -97,8 +97,9 @@ llvm::SmallVector<Value, 3> Part::build(std::initializer_list<bool> wanted) {
     return results;
   for (bool isWanted : wanted)
     node.outputs.push_back(isWanted ? nameOf("out") : std::string_view());
-  NodeContext context(whole.graph, node, version, whole.at, &whole);
-  findOp("", op)->build(context);
+  const OpRow *row = findOp("", op);
+  NodeContext context(whole.graph, node, version, whole.at, row->takes != Takes::Numbers, &whole);
+  row->build(context);
   for (auto [name, result] : llvm::zip_equal(node.outputs, results)) {
     GraphValue *value = name.empty() ? nullptr : whole.graph.find({name.data(), name.size()});
     if (value && !context.isRefused())

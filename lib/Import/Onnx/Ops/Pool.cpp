@@ -39,8 +39,7 @@ template <nn::PoolKind kind> void pool(NodeContext &node) {
     return;
   bool roundsUp = node.integer("ceil_mode", 0) != 0, countsPads = node.integer("count_include_pad", 0) != 0;
   bool hasIndices = node.isWanted(1);
-  if (hasIndices && node.integer("storage_order", 0) != 0)
-    return node.refuse("attribute 'storage_order' must be 0");
+  bool isColumnMajor = node.integer("storage_order", 0) != 0;
   llvm::SmallVector<int64_t> beyond(spatial.size(), 0);
   Shape result{shape[0]};
   for (size_t dimension = 0; dimension < spatial.size(); ++dimension) {
@@ -75,21 +74,39 @@ template <nn::PoolKind kind> void pool(NodeContext &node) {
     return;
   // Indices count in the whole tensor: those of a channel begin behind the channels before it.
   Value indices = node.ir().channelsFirst(node.at, pooled.getIndices());
-  Size positions = node.product(spatial);
   Shape sizes = node.graph.shapeOf(node.at, indices);
   auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, sizes.size()));
-  GraphValue scalar{DataType::Int64, {}, std::make_shared<Elements>(Elements{{}, {Element::of(positions)}})};
-  GraphValue channels{DataType::Int64, {}, std::make_shared<Elements>(Elements{{}, {Element::of(shape[1])}})};
-  Value perChannel = node.graph.tensorOf(node.at, scalar), perImage = node.graph.tensorOf(node.at, channels);
+  llvm::SmallVector<importer::Operand> operands{{indices, all}};
+  for (const Size &size : llvm::ArrayRef(shape).drop_front()) {
+    GraphValue scalar;
+    scalar.type = DataType::Int64;
+    scalar.elements = std::make_shared<Elements>(Elements{{}, {Element::of(size)}});
+    operands.push_back({node.graph.tensorOf(node.at, scalar), {}});
+  }
   Value whole = node.ir().elementwise(
-      node.at, ops.getI64Type(), sizes, {{indices, all}, {perChannel, {}}, {perImage, {}}},
-      [](OpBuilder &b, Location loc, ValueRange v) -> Value {
+      node.at, ops.getI64Type(), sizes, operands, [&](OpBuilder &b, Location loc, ValueRange v) -> Value {
         auto index = [&](unsigned dimension) -> Value {
           return arith::IndexCastOp::create(b, loc, b.getI64Type(), linalg::IndexOp::create(b, loc, dimension));
         };
-        Value image = arith::MulIOp::create(b, loc, index(0), v[2]);
-        Value before = arith::MulIOp::create(b, loc, arith::AddIOp::create(b, loc, image, index(1)), v[1]);
-        return arith::AddIOp::create(b, loc, before, v[0]);
+        auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
+        auto plus = [&](Value x, Value y) -> Value { return arith::AddIOp::create(b, loc, x, y); };
+        Value channel = plus(times(index(0), v[1]), index(1)), position = v[0];
+        ValueRange spatial = v.slice(2, sizes.size() - 2);
+        for (Value size : spatial)
+          channel = times(channel, size);
+        if (!isColumnMajor)
+          return plus(channel, position);
+        // The coordinates, the last first; the first dimension is the one whose elements are neighbours.
+        Value turned = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
+        for (size_t dimension = spatial.size(); dimension-- > 0;) {
+          Value stride = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(1));
+          for (Value size : spatial.take_front(dimension))
+            stride = times(stride, size);
+          Value coordinate = arith::RemUIOp::create(b, loc, position, spatial[dimension]);
+          turned = plus(turned, times(coordinate, stride));
+          position = arith::DivUIOp::create(b, loc, position, spatial[dimension]);
+        }
+        return plus(channel, turned);
       });
   node.graph.setShape(whole, sizes);
   node.result(1, whole, DataType::Int64);

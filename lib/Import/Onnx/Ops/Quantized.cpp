@@ -14,55 +14,6 @@
 using namespace mlir;
 
 namespace intarsia::onnx {
-namespace {
-
-bool isQuantized(DataType type) {
-  return type == DataType::Int8 || type == DataType::Uint8 || type == DataType::Int16 || type == DataType::Uint16;
-}
-
-/// Returns scales or zero points in a shape that is broadcast to that of the tensor: one for all, one for each index of
-/// an axis, or one for each block along it.
-std::optional<Value> spread(NodeContext &node, Value numbers, const Shape &shape, int64_t axis, int64_t block) {
-  Shape own = node.graph.shapeOf(node.at, numbers);
-  bool isOne = llvm::all_of(own, [](const Size &size) { return !size.isDynamic() && size.value == 1; });
-  if (isOne)
-    return node.reshaped(numbers, {});
-  axis = node.axis(axis, shape.size());
-  if (node.isRefused())
-    return std::nullopt;
-  if (block > 0 && own.size() == shape.size()) {
-    if (own[axis].isDynamic() || shape[axis].isDynamic()) {
-      node.refuse("the number of blocks depends on sizes of the call");
-      return std::nullopt;
-    }
-    // The last block may have fewer elements than the others.
-    int64_t reach = 0, size = shape[axis].value;
-    if (own[axis].value < 1 || llvm::MulOverflow(own[axis].value, block, reach) || reach - block >= size ||
-        size > reach) {
-      node.refuse(llvm::Twine(own[axis].value) + " blocks of " + llvm::Twine(block) + " do not go with " +
-                  llvm::Twine(size) + " elements");
-      return std::nullopt;
-    }
-    // Each number is that of the elements of its block.
-    Shape split(own), whole(own);
-    split.insert(split.begin() + axis + 1, 1);
-    Shape repeated = split;
-    repeated[axis + 1] = block;
-    whole[axis] = reach;
-    Value result = node.reshaped(node.broadcastTo(node.reshaped(numbers, split), repeated), whole);
-    return whole[axis].value == shape[axis].value ? result : node.sliced(result, axis, 0, shape[axis]);
-  }
-  if (own.size() != 1 || block != 0) {
-    node.refuse("scales have " + llvm::Twine(own.size()) + " dimensions");
-    return std::nullopt;
-  }
-  Shape wide(shape.size() - axis, 1);
-  wide[0] = own[0];
-  return node.reshaped(numbers, wide);
-}
-
-} // namespace
-
 Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, Value zero, DataType to) {
   llvm::SmallVector<Value> operands{tensor, scale};
   if (zero)
@@ -107,49 +58,6 @@ Value quantized(NodeContext &node, Value tensor, Value scale, Value zero, DataTy
     return arith::TruncIOp::create(b, at, element, integer);
   });
 }
-
-namespace {
-
-void dequantizeLinear(NodeContext &node) {
-  Value tensor = node.tensor(0), scale = node.tensor(1), zero = node.has(2) ? node.tensor(2) : Value();
-  DataType type = node.typeOf(0), ofScale = node.typeOf(1);
-  auto to = DataType(node.integer("output_dtype", int64_t(ofScale)));
-  Shape shape = node.graph.shapeOf(node.at, tensor);
-  int64_t axis = node.integer("axis", 1);
-  if (!isQuantized(type) && type != DataType::Int32)
-    node.refuse("elements are of type " + nameOf(type));
-  node.isOf(1, isComputedByNn, "floats of 16 or 32 bits");
-  node.areOneType({0, 2});
-  if (node.isRefused() || !isComputedByNn(to))
-    return node.refuse("'output_dtype' is " + nameOf(to) + ", must be a float of 16 or 32 bits");
-  int64_t block = node.integer("block_size", 0);
-  std::optional<Value> wideScale = spread(node, scale, shape, axis, block);
-  std::optional<Value> wideZero = zero ? spread(node, zero, shape, axis, block) : Value();
-  if (wideScale && wideZero)
-    node.result(0, dequantized(node, tensor, type, *wideScale, *wideZero, to), to);
-}
-
-void quantizeLinear(NodeContext &node) {
-  Value tensor = node.tensor(0), scale = node.tensor(1), zero = node.has(2) ? node.tensor(2) : Value();
-  auto to = zero ? node.typeOf(2) : DataType(node.integer("output_dtype", 0));
-  if (to == DataType::Undefined)
-    to = DataType::Uint8;
-  Shape shape = node.graph.shapeOf(node.at, tensor);
-  int64_t axis = node.integer("axis", 1);
-  if (!isQuantized(to))
-    node.refuse("results are of type " + nameOf(to));
-  node.isOf(0, isComputedByNn, "floats of 16 or 32 bits");
-  node.isOf(1, isComputedByNn, "floats of 16 or 32 bits");
-  if (node.isRefused())
-    return;
-  int64_t block = node.integer("block_size", 0);
-  std::optional<Value> wideScale = spread(node, scale, shape, axis, block);
-  std::optional<Value> wideZero = zero ? spread(node, zero, shape, axis, block) : Value();
-  if (wideScale && wideZero)
-    node.result(0, quantized(node, tensor, *wideScale, *wideZero, to), to);
-}
-
-} // namespace
 
 /// The range of a tensor and 0, mapped onto 0 to 255.
 DynamicBytes dynamicallyQuantized(NodeContext &node, Value tensor) {
@@ -231,8 +139,8 @@ void qLinearMatMul(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> quantizedOps() {
   static const OpRow rows[] = {
-      {"", "DequantizeLinear", 10, dequantizeLinear},     {"", "QuantizeLinear", 10, quantizeLinear},
-      {"", "DynamicQuantizeLinear", 11, dynamicQuantize}, {"", "MatMulInteger", 10, matMulInteger},
+      {"", "DynamicQuantizeLinear", 11, dynamicQuantize},
+      {"", "MatMulInteger", 10, matMulInteger},
       {"", "QLinearMatMul", 10, qLinearMatMul},
   };
   return rows;

@@ -333,7 +333,7 @@ void tensorScatter(NodeContext &node) {
 llvm::ArrayRef<OpRow> recurrenceOps() {
   static const OpRow rows[] = {
       {"", "LinearAttention", 27, linearAttention},
-      {"", "TensorScatter", 24, tensorScatter},
+      {"", "TensorScatter", 24, tensorScatter, Takes::Elements},
   };
   return rows;
 }

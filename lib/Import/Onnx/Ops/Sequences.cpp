@@ -256,16 +256,16 @@ llvm::ArrayRef<OpRow> sequenceOps() {
   static const OpRow rows[] = {
       {"", "SequenceConstruct", 11, construct},
       {"", "SequenceEmpty", 11, empty},
-      {"", "SequenceAt", 11, at, /*takesSequences=*/true},
-      {"", "SequenceInsert", 11, insert, /*takesSequences=*/true},
-      {"", "SequenceErase", 11, erase, /*takesSequences=*/true},
-      {"", "SequenceLength", 11, length, /*takesSequences=*/true},
+      {"", "SequenceAt", 11, at, Takes::Sequences},
+      {"", "SequenceInsert", 11, insert, Takes::Sequences},
+      {"", "SequenceErase", 11, erase, Takes::Sequences},
+      {"", "SequenceLength", 11, length, Takes::Sequences},
       {"", "SplitToSequence", 11, split},
-      {"", "ConcatFromSequence", 11, concat, /*takesSequences=*/true},
-      {"", "SequenceMap", 17, map, /*takesSequences=*/true},
-      {"", "Optional", 15, optional, /*takesSequences=*/true},
-      {"", "OptionalHasElement", 15, optionalHasElement, /*takesSequences=*/true},
-      {"", "OptionalGetElement", 15, optionalGetElement, /*takesSequences=*/true},
+      {"", "ConcatFromSequence", 11, concat, Takes::Sequences},
+      {"", "SequenceMap", 17, map, Takes::Sequences},
+      {"", "Optional", 15, optional, Takes::Sequences},
+      {"", "OptionalHasElement", 15, optionalHasElement, Takes::Sequences},
+      {"", "OptionalGetElement", 15, optionalGetElement, Takes::Sequences},
   };
   return rows;
 }

@@ -17,7 +17,7 @@ namespace intarsia::onnx {
 
 std::optional<Shape> sizesOf(NodeContext &node, size_t input, llvm::StringRef name) {
   const Elements *elements = node.elements(input, name);
-  if (!elements)
+  if (!elements || !node.isOf(input, [](DataType type) { return !isSmall(type); }, "integers"))
     return std::nullopt;
   Shape shape;
   for (const Element &element : elements->values) {
@@ -517,21 +517,21 @@ void shapeOp(NodeContext &node) { node.refuse("has no input"); }
 
 llvm::ArrayRef<OpRow> shapeOps() {
   static const OpRow rows[] = {
-      {"", "Reshape", 1, reshape},
-      {"", "Flatten", 1, flatten},
-      {"", "Transpose", 1, transpose},
-      {"", "Unsqueeze", 1, unsqueeze},
-      {"", "Squeeze", 1, squeeze},
+      {"", "Reshape", 1, reshape, Takes::Elements},
+      {"", "Flatten", 1, flatten, Takes::Elements},
+      {"", "Transpose", 1, transpose, Takes::Elements},
+      {"", "Unsqueeze", 1, unsqueeze, Takes::Elements},
+      {"", "Squeeze", 1, squeeze, Takes::Elements},
       {"", "Expand", 8, expand},
       {"", "Tile", 6, tile},
       {"", "Concat", 1, concat},
       {"", "Split", 2, split},
       {"", "Slice", 1, slice},
-      {"", "Pad", 2, pad},
+      {"", "Pad", 2, pad, Takes::Elements},
       {"", "DepthToSpace", 1, depthToSpace},
       {"", "SpaceToDepth", 1, spaceToDepth},
-      {"", "Shape", 1, shapeOp},
-      {"", "Size", 1, shapeOp},
+      {"", "Shape", 1, shapeOp, Takes::Elements},
+      {"", "Size", 1, shapeOp, Takes::Elements},
   };
   return rows;
 }

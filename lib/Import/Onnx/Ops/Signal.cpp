@@ -188,7 +188,7 @@ void stft(NodeContext &node) {
 /// Returns the type that a generated tensor has by its attribute, of numbers.
 DataType generatedType(NodeContext &node) {
   auto type = DataType(node.integer("output_datatype", int64_t(DataType::Float)));
-  if (!node.irType(type) || isBool(type) || largestFloat8(type))
+  if (!node.irType(type) || isBool(type) || isSmall(type))
     node.refuse("attribute 'output_datatype' is " + nameOf(type));
   return type;
 }

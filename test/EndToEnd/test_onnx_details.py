@@ -1,0 +1,83 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What ops of ONNX do where it is easily done wrong: ties, ends, orders and rare attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import intarsia
+import numpy as np
+import pytest
+from onnx_wire import DOUBLE, UINT8, UINT64, graph, model, node, tensor, value
+
+
+def run(tmp_path, made: bytes, inputs: list[bytes], stored: Any, outputs: str, *arrays: np.ndarray) -> Any:
+    """Return the results of one node."""
+    (tmp_path / "m.onnx").write_bytes(model(graph([made], inputs, outputs, stored), 28))
+    return intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx").main(*arrays)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(UINT8, np.uint8), (UINT64, np.uint64)])
+def test_largest_without_a_sign(tmp_path, kind, dtype):
+    """TopK of numbers without a sign takes those whose first bit is set as the largest."""
+    x = np.array([[3, 255, 128, 0, 127, 255], [1, 2, 3, 130, 5, 6]], dtype)
+    made = node("TopK", "x k", "v i", largest=0)
+    low, places = run(tmp_path, made, [value("x", [2, 6], kind)], {"k": tensor([4], "k")}, "v i", x)
+    expected = np.argsort(x, axis=1, kind="stable")[:, :4]
+    np.testing.assert_array_equal(low, np.take_along_axis(x, expected, 1))
+    np.testing.assert_array_equal(places, expected)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_places_of_maxima(tmp_path, order):
+    """Indices of MaxPool count rows or, with a storage order of 1, columns, behind those of the channels before."""
+    x = np.random.default_rng(0).permutation(2 * 3 * 4 * 6).reshape(2, 3, 4, 6).astype(np.float32)
+    made = node("MaxPool", "x", "y i", kernel_shape=[2, 3], strides=[2, 3], storage_order=order)
+    y, places = run(tmp_path, made, [value("x", ["n", 3, "h", "w"])], None, "y i", x)
+    images = x.transpose(0, 1, 3, 2) if order else x
+    np.testing.assert_array_equal(images.reshape(-1)[places], y)
+
+
+def test_norm_of_the_batch(tmp_path):
+    """BatchNormalization in training normalises by the batch, and moves the mean and the variance towards it."""
+    x = np.random.default_rng(0).standard_normal((4, 3, 5)).astype(np.float32) * 3 + 1
+    vectors = np.random.default_rng(1).random((4, 3)).astype(np.float32) + 0.5
+    stored = {name: tensor(vector, name, "f4") for name, vector in zip("sbmv", vectors, strict=True)}
+    made = node("BatchNormalization", "x s b m v", "y p q", training_mode=1, momentum=0.75, epsilon=0.01)
+    y, mean, variance = run(tmp_path, made, [value("x", ["n", 3, 5])], stored, "y p q", x)
+    current, square = x.mean((0, 2)), x.var((0, 2))
+    normed = (x - current[:, None]) / np.sqrt(square[:, None] + 0.01) * vectors[0][:, None] + vectors[1][:, None]
+    np.testing.assert_allclose(y, normed, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(mean, vectors[2] * 0.75 + current * 0.25, rtol=1e-5)
+    np.testing.assert_allclose(variance, vectors[3] * 0.75 + square * 0.25, rtol=1e-5)
+
+
+def test_wanted_size_beyond_a_convolution(tmp_path):
+    """A ConvTranspose whose wanted size is beyond its windows has nothing but the bias there, at the end."""
+    x = np.arange(3, dtype=np.float32).reshape(1, 1, 3) + 1
+    made = node("ConvTranspose", "x w b", strides=[3], output_shape=[10])
+    stored = {"w": tensor([[[1, 10, 100]]], "w", "f4"), "b": tensor([0.5], "b", "f4")}
+    y = run(tmp_path, made, [value("x", [1, 1, 3])], stored, "y", x)
+    np.testing.assert_array_equal(y[0, 0], np.array([1, 10, 100, 2, 20, 200, 3, 30, 300, 0]) + 0.5)
+
+
+def test_ties_of_nearest(tmp_path):
+    """A position in the middle of two elements reads the one that 'nearest_mode' says, whatever a factor is rounded to."""
+    x = np.arange(12, dtype=np.float32).reshape(1, 2, 6)
+    for rounding, toward in {"round_prefer_floor": np.ceil, "round_prefer_ceil": np.floor}.items():
+        made = node("Resize", "x - - s", nearest_mode=rounding)
+        y = run(tmp_path, made, [value("x", [1, 2, 6])], {"s": tensor([1, 7, 15], "s")}, "y", x)
+        half = 0.5 if toward is np.floor else -0.5
+        places = [toward((np.arange(new) + 0.5) / (new / old) - 0.5 + half) for old, new in [(2, 7), (6, 15)]]
+        rows, columns = (np.clip(place, 0, last).astype(int) for place, last in zip(places, [1, 5], strict=True))
+        np.testing.assert_array_equal(y[0], x[0][rows][:, columns], rounding)
+
+
+def test_remainders_of_doubles(tmp_path):
+    """Mod of f64 has the sign of the divisor, of infinity too, and a quotient that is rounded up leaves no negative rest."""
+    x = np.array([-3.0, 3.0, -7.5, 1.0, 5.0, np.inf, 6.0, -6.0, 1e15 + 0.25])
+    z = np.array([np.inf, np.inf, 2.0, 0.1, 0.0, 2.0, -4.0, -4.0, 3.0])
+    y = run(tmp_path, node("Mod", "x z"), [value("x", [9], DOUBLE), value("z", [9], DOUBLE)], None, "y", x, z)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(y, np.mod(x, z))
