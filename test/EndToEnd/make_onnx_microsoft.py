@@ -243,6 +243,9 @@ def norms() -> Maker:
     tables = [m.store(m.floats(rows, 8)) for rows in (9, 40, 2)]
     mask = m.call(np.array([[1, 1, 0], [1, 1, 1]], np.int32))
     m.op("EmbedLayerNormalization", [ids, segments, *tables, gamma, beta, mask], 3)
+    bytes_of = [m.store(m.bytes(*shape)) for shape in [(9, 8), (40, 8), (2, 8), (8,), (8,)]]
+    quantization = [m.scale() for _ in range(5)] + [m.zero(zero) for zero in (128, 100, 120, 90, 140)]
+    m.op("QEmbedLayerNormalization", [ids, segments, *bytes_of, mask, *quantization], 2)
     for op in ("Gelu", "FastGelu", "QuickGelu"):
         m.op(op, [x])
     for op in ("BiasGelu", "FastGelu"):

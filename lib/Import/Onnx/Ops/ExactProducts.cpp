@@ -59,20 +59,30 @@ int64_t largestSum(NodeContext &node, const ByteOperand &operand, SumOf sumOf, i
     int64_t sum = 0;
     return llvm::MulOverflow(largest, depth, sum) ? std::numeric_limits<int64_t>::max() : sum;
   }
-  int64_t columns = sumOf == SumOf::Rows ? stored->dims.front() : stored->dims.back();
-  int64_t inside = elements / columns, block = columns * std::max<int64_t>(depth, 1);
-  std::vector<int64_t> sums;
-  for (unsigned number = 0; number < division.digits; ++number) {
-    sums.assign(sumOf == SumOf::Rows ? columns : elements / block * columns + columns, 0);
-    for (int64_t i = 0; i < elements; ++i) {
-      int64_t column = sumOf == SumOf::Rows ? i / inside : i % columns;
-      int64_t zero = operand.zero ? zeros->values[column % zeros->values.size()].integer : 0;
-      int64_t value = isUnsigned(operand.type) ? int64_t(stored->data[i]) : int64_t(int8_t(stored->data[i]));
-      int64_t &sum = sums[sumOf == SumOf::Rows ? column : i / block * columns + column];
-      sum += std::abs(division.digit(value - zero, number));
-      largest = std::max(largest, sum);
+  auto magnitude = [&](int64_t at, int64_t column, unsigned number) {
+    int64_t zero = operand.zero ? zeros->values[column % zeros->values.size()].integer : 0;
+    int64_t value = isUnsigned(operand.type) ? int64_t(stored->data[at]) : int64_t(int8_t(stored->data[at]));
+    return std::abs(division.digit(value - zero, number));
+  };
+  int64_t rows = sumOf == SumOf::Rows ? stored->dims.front() : elements / stored->dims.back();
+  int64_t columns = elements / rows;
+  std::vector<int64_t> sums(columns);
+  for (unsigned number = 0; number < division.digits; ++number)
+    for (int64_t row = 0; row < rows; ++row) {
+      if (sumOf == SumOf::Rows) {
+        int64_t sum = 0;
+        for (int64_t column = 0; column < columns; ++column)
+          sum += magnitude(row * columns + column, row, number);
+        largest = std::max(largest, sum);
+        continue;
+      }
+      if (row % std::max<int64_t>(depth, 1) == 0)
+        std::fill(sums.begin(), sums.end(), 0);
+      for (int64_t column = 0; column < columns; ++column) {
+        sums[column] += magnitude(row * columns + column, column, number);
+        largest = std::max(largest, sums[column]);
+      }
     }
-  }
   return largest;
 }
 

@@ -59,9 +59,36 @@ static Value unpackedHeads(NodeContext &node, Value packed, int64_t part) {
   return node.transposed(node.reshaped(one, {shape[0], shape[1], shape[2], shape[4]}), {0, 2, 1, 3});
 }
 
+/// Returns [batch, heads, sequence, …] with the heads that share one of `count` behind one another in the sequence.
+static Value sharing(NodeContext &node, Value tensor, int64_t count) {
+  Shape shape = node.graph.shapeOf(node.at, tensor);
+  shape[2] = node.product({Size(shape[1].value / count), shape[2]});
+  shape[1] = count;
+  return node.reshaped(tensor, shape);
+}
+
 Value attended(NodeContext &node, const Heads &heads, Value mask, DataType type, double softcap) {
+  Shape ofQuery = node.graph.shapeOf(node.at, heads.query), ofKey = node.graph.shapeOf(node.at, heads.key);
+  Value query = heads.query;
+  // Queries whose heads share keys are queries of one head: keys are not repeated.
+  bool isShared = ofQuery[1].value != ofKey[1].value;
+  if (isShared && (ofKey[1].value < 1 || ofQuery[1].value % ofKey[1].value != 0)) {
+    node.refuse("there are " + llvm::Twine(ofQuery[1].value) + " heads, and " + llvm::Twine(ofKey[1].value) +
+                " of keys");
+    return {};
+  }
+  if (isShared) {
+    query = sharing(node, query, ofKey[1].value);
+    bool isOneQuery = !ofQuery[2].isDynamic() && ofQuery[2].value == 1;
+    Shape ofMask = mask ? node.graph.shapeOf(node.at, mask) : Shape();
+    if (mask && !(isOneQuery && !ofMask[1].isDynamic() && ofMask[1].value == 1)) {
+      ofMask[1] = ofQuery[1];
+      ofMask[2] = ofQuery[2];
+      mask = sharing(node, node.broadcastTo(mask, ofMask), ofKey[1].value);
+    }
+  }
   Part part(node, "Attention", 25);
-  part.with(heads.query, type).with(heads.key, type).with(heads.value, type);
+  part.with(query, type).with(heads.key, type).with(heads.value, type);
   if (mask)
     part.with(mask, type);
   if (double scale = node.number("scale", 0); scale != 0)
@@ -69,7 +96,13 @@ Value attended(NodeContext &node, const Heads &heads, Value mask, DataType type,
   if (softcap > 0)
     part.set("softcap", softcap);
   Value result = part.build();
-  return result ? rowsOf(node, result) : Value();
+  if (!result)
+    return {};
+  if (isShared) {
+    Shape ofResult = node.graph.shapeOf(node.at, result);
+    result = node.reshaped(result, {ofQuery[0], ofQuery[1], ofQuery[2], ofResult[3]});
+  }
+  return rowsOf(node, result);
 }
 
 namespace {

@@ -276,6 +276,14 @@ void matMulNBits(NodeContext &node) {
       return;
     input = *whole;
   }
+  if (isConstant(weight)) {
+    bool takesBias = !bias || isConstant(bias);
+    Value product = node.ir().linear(node.at, input, weight, takesBias ? bias : Value());
+    shape.back() = matrix.outputs;
+    node.graph.setShape(product, shape);
+    Value sum = takesBias ? product : sumOf(node, {product, bias}, DataType::Float);
+    return node.isRefused() ? void() : node.result(node.cast(sum, DataType::Float, type));
+  }
   std::optional<Value> product = matrixProduct(node, input, node.transposed(weight, {1, 0}), DataType::Float);
   if (!product || node.isRefused())
     return;

@@ -5,6 +5,7 @@
 //
 // Definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/ExactProducts.h"
 #include "lib/Import/Onnx/Ops/MicrosoftActivations.h"
 #include "lib/Import/Onnx/Ops/Reduce.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
@@ -44,6 +45,18 @@ Value normalised(NodeContext &node, Value rows, Value gamma, Value beta, double 
   return result;
 }
 
+/// Returns 1 / sqrt(mean of squares + epsilon) along axes, which stay as dimensions of one element, in f32.
+Value inverseRoot(NodeContext &node, Value x, llvm::ArrayRef<int64_t> axes, double epsilon) {
+  DataType wide = DataType::Float;
+  Value square =
+      unary(node, x, wide, [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
+  Value mean = reduced(node, square, wide, Reduction::Mean, axes, /*keepsDimensions=*/true);
+  return unary(node, mean, wide, [&](Scalars &s, Value v) -> Value {
+    Value sum = arith::AddFOp::create(s.builder, s.at, v, s.number(epsilon));
+    return arith::DivFOp::create(s.builder, s.at, s.number(1), math::SqrtOp::create(s.builder, s.at, sum));
+  });
+}
+
 /// Sets the outputs `mean` and `inverse deviation`, f32 with one feature, if the node has them.
 void statistics(NodeContext &node, Value rows, DataType type, double epsilon, bool hasMean) {
   if (!node.isWanted(1) && !node.isWanted(2))
@@ -59,17 +72,7 @@ void statistics(NodeContext &node, Value rows, DataType type, double epsilon, bo
   } else if (node.isWanted(1)) {
     return node.refuse("output 1 is not imported: there is no mean");
   }
-  Value square =
-      unary(node, x, wide, [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
-  Value variance = reduced(node, square, wide, Reduction::Mean, {last}, /*keepsDimensions=*/true);
-  node.result(2,
-              unary(node, variance, wide,
-                    [&](Scalars &s, Value v) -> Value {
-                      Value sum = arith::AddFOp::create(s.builder, s.at, v, s.number(epsilon));
-                      return arith::DivFOp::create(s.builder, s.at, s.number(1),
-                                                   math::SqrtOp::create(s.builder, s.at, sum));
-                    }),
-              wide);
+  node.result(2, inverseRoot(node, x, {last}, epsilon), wide);
 }
 
 /// A norm of the sum of an input, what was skipped and a bias; the sum is an output too.
@@ -96,23 +99,13 @@ template <bool hasMean> void skipNorm(NodeContext &node) {
 /// The norm without a mean over the dimensions from an axis on, of older files.
 void simplifiedNorm(NodeContext &node) {
   if (node.isWanted(1)) {
-    double epsilon = node.number("epsilon", 1e-5f);
     Value x = node.tensor(0);
-    DataType type = node.typeOf(0), wide = DataType::Float;
     int64_t rank = tensorType(x).getRank(), axis = node.axis(node.integer("axis", -1), rank);
     if (!isNormalised(node))
       return;
-    Value square = unary(node, node.cast(x, type, wide), wide,
-                         [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
-    Value mean = reduced(node, square, wide, Reduction::Mean, llvm::to_vector(llvm::seq<int64_t>(axis, rank)), true);
-    node.result(1,
-                unary(node, mean, wide,
-                      [&](Scalars &s, Value v) -> Value {
-                        Value sum = arith::AddFOp::create(s.builder, s.at, v, s.number(epsilon));
-                        return arith::DivFOp::create(s.builder, s.at, s.number(1),
-                                                     math::SqrtOp::create(s.builder, s.at, sum));
-                      }),
-                wide);
+    llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(axis, rank));
+    Value wide = node.cast(x, node.typeOf(0), DataType::Float);
+    node.result(1, inverseRoot(node, wide, axes, node.number("epsilon", 1e-5f)), DataType::Float);
   }
   DataType type = node.typeOf(1);
   Value result =
@@ -201,36 +194,40 @@ template <bool hasSkip> void groupNorm(NodeContext &node) {
   node.result(0, result, type);
 }
 
+/// What an embedding is made of, and the inputs that say which rows it has.
+struct Embedding {
+  Value words, positions, segments, gamma, beta; ///< segments: null if there are none
+  DataType type;
+  size_t mask, positionIds;
+};
+
 /// Rows of tables of words, positions and segments, added up and normalised.
-void embedLayerNorm(NodeContext &node) {
+void embed(NodeContext &node, const Embedding &tables) {
   double epsilon = node.number("epsilon", 1e-12f);
-  Value words = node.tensor(0), wordTable = node.tensor(2), positionTable = node.tensor(3);
-  Value gamma = node.tensor(5), beta = node.tensor(6);
-  DataType type = node.typeOf(2);
-  if (!node.isOf(2, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({2, 3, 4, 5, 6}) ||
-      !node.isOf(0, isIndex, "int32 or int64") || node.isRefused())
+  Value words = node.tensor(0);
+  if (!node.isOf(0, isIndex, "int32 or int64") || node.isRefused())
     return;
   Shape shape = node.graph.shapeOf(node.at, words);
   if (shape.size() != 2)
     return node.refuse("input 'input_ids' has " + llvm::Twine(shape.size()) + " dimensions, must have 2");
-  for (size_t table : {2, 3, 4})
-    if (node.has(table) && tensorType(node.tensor(table)).getRank() != 2)
+  for (Value table : {tables.words, tables.positions, tables.segments})
+    if (table && tensorType(table).getRank() != 2)
       return node.refuse("a table is no matrix");
   auto rowsOf = [&](Value table, Value indices) {
-    Value rows = node.ir().embedding(node.at, table, indices, node.irType(type));
+    Value rows = node.ir().embedding(node.at, table, indices, node.irType(tables.type));
     Shape sizes = node.graph.shapeOf(node.at, indices);
     sizes.push_back(node.graph.shapeOf(node.at, table)[1]);
     node.graph.setShape(rows, sizes);
     return rows;
   };
   Value positions;
-  if (node.has(8)) {
-    Value indices = node.tensor(8);
-    if (!node.isOf(8, isIndex, "int32 or int64") || tensorType(indices).getRank() != 2)
+  if (node.has(tables.positionIds)) {
+    Value indices = node.tensor(tables.positionIds);
+    if (!node.isOf(tables.positionIds, isIndex, "int32 or int64") || tensorType(indices).getRank() != 2)
       return node.refuse("input 'position_ids' is no matrix of integers");
-    positions = rowsOf(positionTable, indices);
+    positions = rowsOf(tables.positions, indices);
   } else {
-    Shape table = node.graph.shapeOf(node.at, positionTable);
+    Shape table = node.graph.shapeOf(node.at, tables.positions);
     if (!table[0].isDynamic() && !shape[1].isDynamic() && shape[1].value > table[0].value)
       return node.refuse("there are " + llvm::Twine(shape[1].value) + " positions, and " + llvm::Twine(table[0].value) +
                          " rows of their table");
@@ -241,29 +238,59 @@ void embedLayerNorm(NodeContext &node) {
                                             return arith::IndexCastOp::create(b, at, b.getI64Type(), index);
                                           });
     node.graph.setShape(indices, {shape[1]});
-    positions = rowsOf(positionTable, indices);
+    positions = rowsOf(tables.positions, indices);
   }
-  Value sum = sumOf(node, {rowsOf(wordTable, words), positions}, type);
-  Value embedded = sum;
-  if (node.has(4) && node.has(1)) {
+  Value sum = sumOf(node, {rowsOf(tables.words, words), positions}, tables.type);
+  if (tables.segments && node.has(1)) {
     Value segments = node.tensor(1);
     if (!node.isOf(1, isIndex, "int32 or int64"))
       return;
-    sum = sumOf(node, {sum, rowsOf(node.tensor(4), segments)}, type);
+    sum = sumOf(node, {sum, rowsOf(tables.segments, segments)}, tables.type);
   }
-  if (node.isRefused() || !areOfFeatures(node, sum, {gamma, beta}))
+  if (node.isRefused() || !areOfFeatures(node, sum, {tables.gamma, tables.beta}))
     return;
-  node.result(0, normalised(node, sum, gamma, beta, epsilon, /*hasMean=*/true), type);
-  node.result(2, node.has(4) && node.has(1) ? sum : embedded, type);
+  node.result(0, normalised(node, sum, tables.gamma, tables.beta, epsilon, /*hasMean=*/true), tables.type);
+  node.result(2, sum, tables.type);
   if (!node.isWanted(1))
     return;
   // The number of words of each sequence, which a mask has ones for.
-  if (!node.has(7))
+  if (!node.has(tables.mask))
     return node.result(1, node.filled({shape[0]}, node.ops().getI32IntegerAttr(0)), DataType::Int32);
-  Value mask = node.tensor(7);
-  if (!node.isOf(7, [](DataType t) { return t == DataType::Int32; }, "int32") || tensorType(mask).getRank() != 2)
+  Value mask = node.tensor(tables.mask);
+  auto isInt32 = [](DataType type) { return type == DataType::Int32; };
+  if (!node.isOf(tables.mask, isInt32, "int32") || tensorType(mask).getRank() != 2)
     return node.refuse("input 'mask' is no matrix of integers");
   node.result(1, reduced(node, mask, DataType::Int32, Reduction::Sum, {1}, /*keepsDimensions=*/false), DataType::Int32);
+}
+
+void embedLayerNorm(NodeContext &node) {
+  Embedding tables{node.tensor(2), node.tensor(3),   node.has(4) ? node.tensor(4) : Value(),
+                   node.tensor(5), node.tensor(6),   node.typeOf(2),
+                   /*mask=*/7,     /*positionIds=*/8};
+  if (node.isOf(2, isComputedByNn, "floats of 16 or 32 bits") && node.areOneType({2, 3, 4, 5, 6}) && !node.isRefused())
+    embed(node, tables);
+}
+
+/// The same of tables and vectors of bytes: inputs 2 to 6, their scales 8 to 12, and their zero points 13 to 17.
+void quantizedEmbedLayerNorm(NodeContext &node) {
+  llvm::SmallVector<Value, 5> real;
+  for (size_t number = 0; number < 5; ++number) {
+    size_t input = 2 + number, scale = 8 + number, zero = 13 + number;
+    if (number == 2 && !node.has(input)) {
+      real.emplace_back();
+      continue;
+    }
+    Value tensor = node.tensor(input);
+    node.isOf(input, isByte, "int8 or uint8");
+    node.isOf(scale, [](DataType type) { return type == DataType::Float; }, "float");
+    Value by = oneNumber(node, scale, "scale");
+    Value offset = node.has(zero) && node.areOneType({input, zero}) ? oneNumber(node, zero, "zero_point") : Value();
+    if (node.isRefused())
+      return;
+    real.push_back(dequantized(node, tensor, node.typeOf(input), by, offset, DataType::Float));
+  }
+  embed(node, {real[0], real[1], real[2], real[3], real[4], DataType::Float, /*mask=*/7,
+               /*positionIds=*/std::numeric_limits<size_t>::max()});
 }
 
 } // namespace
@@ -278,6 +305,7 @@ llvm::ArrayRef<OpRow> microsoftNormOps() {
       {"com.microsoft", "GroupNorm", 1, groupNorm<false>},
       {"com.microsoft", "SkipGroupNorm", 1, groupNorm<true>},
       {"com.microsoft", "EmbedLayerNormalization", 1, embedLayerNorm},
+      {"com.microsoft", "QEmbedLayerNormalization", 1, quantizedEmbedLayerNorm},
   };
   return rows;
 }
