@@ -32,6 +32,7 @@ from onnx_wire import (
 X = value("x", [4])
 IMAGE = value("x", [1, 4, 4, 4])
 NAMED = value("x", ["n", 4])
+OF_CALL = value("x", [*"nchv"])
 SMALLEST = -(1 << 63)
 
 
@@ -125,11 +126,15 @@ def with_large_default() -> bytes:
     return model(graph([node("Add", "x") + field(7, "f")], [value("x", [400])]), functions=[function])
 
 
-def with_size(op: str, inputs: str, stored: dict[str, Any], outputs: str = "y", opset: int = 21) -> bytes:
+def with_size(
+    op: str, inputs: str, stored: dict[str, Any], outputs: str = "y", opset: int = 21, before: list[bytes] | None = None,
+    **attributes: Any,
+) -> bytes:  # fmt: skip
     """Return a model of one node that reads x, what is stored, and the number n of the rows of x."""
     rows = [node("Shape", "x", "s"), node("Gather", "s first", "n")]
     made = {name: named(name, each) if isinstance(each, Tensor) else each for name, each in stored.items()}
-    whole = graph([*rows, node(op, inputs, outputs)], [NAMED], outputs, {"first": [0], **made})
+    nodes = [*rows, *(before or []), node(op, inputs, outputs, **attributes)]
+    whole = graph(nodes, [NAMED], outputs, {"first": [0], **made})
     return model(whole, opset)
 
 
@@ -510,6 +515,21 @@ CASES = {
         + field(8, field(1, "ai.onnx.preview") + field(2, 1)),
         "gives a tensor of other elements",
     ),
+    # Windows and shapes that the call decides.
+    "window of the call": (one("Conv", "x w", [OF_CALL, value("w", [*"mdkl"])], kernel_shape=[-5, 2]), "has the size -5"),
+    "window of two numbers": (
+        one("ConvTranspose", "x w", [OF_CALL, value("w", [*"mdkl"])], kernel_shape=[2, 1 << 40]), "has the size 1099511627776",
+    ),
+    "pads of windows of the call": (
+        one("Conv", "x w", [OF_CALL, value("w", [*"mdkl"])], auto_pad="SAME_UPPER"), "pads depend on the sizes of the windows",
+    ),
+    "short windows": (
+        one("MaxPool", "x", [OF_CALL], kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1), "'ceil_mode' needs to know the size",
+    ),
+    "reflected": (with_size("Pad", "x pads", {"zero": [0]}, before=[node("Concat", "n n zero zero", "pads", axis=0)], mode="reflect"),
+                  "input 'pads' depends on sizes of the call"),
+    "determinant": (one("Det", "x", [value("x", [3, 4])]), "matrices must be square"),
+    "large determinant": (one("Det", "x", [value("x", [1 << 20, 1 << 20])]), "at most 16"),
 }  # fmt: skip
 
 

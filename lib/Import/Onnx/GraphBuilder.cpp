@@ -107,6 +107,12 @@ Value GraphBuilder::tensorOf(Location at, GraphValue &value) {
       continue;
     }
     Value size = cast<Value>(builder.size(each.size));
+    if (value.type == DataType::Bool) {
+      // Of one bit, 1 is below 0.
+      Value zero = arith::ConstantIndexOp::create(ops(), at, 0);
+      values.push_back(arith::CmpIOp::create(ops(), at, arith::CmpIPredicate::ne, size, zero));
+      continue;
+    }
     values.push_back(arith::IndexCastOp::create(ops(), at, element, size));
   }
   Value flat =

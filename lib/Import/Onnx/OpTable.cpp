@@ -33,6 +33,7 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
                                         recurrenceOps(),
                                         deformedOps(),
                                         randomOps(),
+                                        determinantOps(),
                                         recurrentOps(),
                                         regionOps(),
                                         selectionOps(),

@@ -47,6 +47,7 @@ llvm::ArrayRef<OpRow> sequenceOps();
 llvm::ArrayRef<OpRow> recurrenceOps();
 llvm::ArrayRef<OpRow> deformedOps();
 llvm::ArrayRef<OpRow> randomOps();
+llvm::ArrayRef<OpRow> determinantOps();
 llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> regionOps();
 llvm::ArrayRef<OpRow> selectionOps();

@@ -5,7 +5,9 @@
 //
 // Definitions: https://onnx.ai/onnx/operators/onnx__Attention.html (versions 23 to 25) and onnx__RotaryEmbedding.html.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
+#include "lib/Import/Onnx/Ops/Windowed.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -136,6 +138,41 @@ Value masked(NodeContext &node, Value scores, Value mask, DataType ofMask, Value
   });
 }
 
+/// Returns a mask whose sizes the call decides, repeated along dimensions of one element; keys behind its last one are
+/// not read.
+Value maskOfCall(NodeContext &node, Value mask, DataType type, const Shape &scores) {
+  Shape own = node.graph.shapeOf(node.at, mask), shape(scores.end() - own.size(), scores.end());
+  bool isKnown = true;
+  llvm::SmallVector<OpFoldResult> sizes;
+  llvm::SmallVector<bool> isOfCall;
+  for (auto [size, wanted] : llvm::zip_equal(own, shape)) {
+    isOfCall.push_back(size.isDynamic() && !node.graph.areEqual(size, wanted));
+    isKnown &= !isOfCall.back();
+    sizes.push_back(node.ir().size(size));
+    if (!size.isDynamic() && size.value == 1)
+      wanted = 1;
+  }
+  if (isKnown)
+    return mask;
+  double hidden = type == DataType::Bool ? 0 : -std::numeric_limits<double>::infinity();
+  Value result = node.ir().elementwise(
+      node.at, tensorType(mask).getElementType(), shape, {}, [&](OpBuilder &b, Location at, ValueRange) -> Value {
+        llvm::SmallVector<Value> position = positionOf(b, at, shape.size());
+        Value last = getValueOrCreateConstantIndexOp(b, at, sizes.back()),
+              one = arith::ConstantIndexOp::create(b, at, 1);
+        Value isRepeated = arith::CmpIOp::create(b, at, arith::CmpIPredicate::eq, last, one);
+        Value isSeen = arith::OrIOp::create(b, at, isRepeated, isIn(b, at, position.back(), sizes.back()));
+        // Others are read as they are, so that a call is held to their sizes.
+        for (auto [index, size, isClamped] : llvm::zip_equal(position, sizes, isOfCall))
+          index = isClamped ? clampedTo(b, at, index, size) : index;
+        Value element = tensor::ExtractOp::create(b, at, mask, position);
+        Value outside = arith::ConstantOp::create(b, at, node.numberAttribute(type, hidden));
+        return arith::SelectOp::create(b, at, isSeen, element, outside);
+      });
+  node.graph.setShape(result, shape);
+  return result;
+}
+
 /// Returns a mask with as many keys as there are; those that it lacks are not read.
 Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys) {
   Shape shape = node.graph.shapeOf(node.at, mask);
@@ -153,9 +190,9 @@ Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys
 
 void attention(NodeContext &node) {
   Value query = node.tensor(0), key = node.tensor(1), value = node.tensor(2);
-  if (!isComputed(node) || !node.areOneType({0, 1, 2}))
-    return;
   DataType type = node.typeOf(0);
+  if ((type != DataType::Double && !isComputed(node)) || !node.areOneType({0, 1, 2}))
+    return;
   int64_t rank = tensorType(query).getRank();
   int64_t queryHeads = node.integer("q_num_heads", 0), keyHeads = node.integer("kv_num_heads", 0);
   if ((rank != 3 && rank != 4) || tensorType(key).getRank() != rank || tensorType(value).getRank() != rank ||
@@ -196,6 +233,8 @@ void attention(NodeContext &node) {
   key = *allKeys, value = *allValues;
   OpBuilder &ops = node.ops();
   auto product = [&](Value left, Value right, bool isTurned, Shape shape) {
+    if (type == DataType::Double)
+      return matrixProduct(node, left, isTurned ? node.transposed(right, {0, 1, 3, 2}) : right, type).value_or(left);
     Value result = nn::MatmulOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(type)), left, right,
                                         UnitAttr(), isTurned ? ops.getUnitAttr() : UnitAttr(), TypeAttr());
     node.graph.setShape(result, shape);
@@ -228,6 +267,10 @@ void attention(NodeContext &node) {
   }
   if (node.isRefused())
     return;
+  if (mask && tensorType(mask).getRank() > 4)
+    return node.refuse("'attn_mask' has " + llvm::Twine(tensorType(mask).getRank()) + " dimensions");
+  if (mask && tensorType(mask).getRank() > 0)
+    mask = maskOfCall(node, mask, node.typeOf(3), node.graph.shapeOf(node.at, scores));
   scores = masked(node, scores, mask, node.has(3) ? node.typeOf(3) : type, lengths, visible);
   if (shown == 2)
     node.result(3, scores, type);
@@ -332,19 +375,26 @@ void rotaryEmbedding(NodeContext &node) {
   Shape given = node.graph.shapeOf(node.at, input);
   bool isInterleaved = node.integer("interleaved", 0) != 0;
   int64_t heads = node.integer("num_heads", 0), turned = node.integer("rotary_embedding_dim", 0);
-  if ((given.size() != 3 && given.size() != 4) || (given.size() == 3 && heads < 1) || given.back().isDynamic() ||
-      (given.size() == 3 && given.back().value % heads != 0))
+  if ((given.size() != 3 && given.size() != 4) || (given.size() == 3 && heads < 1) ||
+      (given.size() == 3 && !given.back().isDynamic() && given.back().value % heads != 0))
     return node.refuse("the input has " + llvm::Twine(given.size()) +
                        " dimensions, must have 4, or 3 and a number of "
                        "heads");
-  Value rows = given.size() == 4 ? node.transposed(input, {0, 2, 1, 3})
-                                 : node.reshaped(input, {given[0], given[1], heads, given[2].value / heads});
+  Value rows =
+      given.size() == 4
+          ? node.transposed(input, {0, 2, 1, 3})
+          : node.reshaped(input, {given[0], given[1], heads, node.compute(importer::SizeOp::Divide, given[2], heads)});
   Shape shape = node.graph.shapeOf(node.at, rows);
-  int64_t features = shape[3].value;
-  turned = turned ? turned : features;
-  if (turned % 2 != 0 || turned < 2 || turned > features)
-    return node.refuse("attribute 'rotary_embedding_dim' is " + llvm::Twine(turned) + ", of " + llvm::Twine(features) +
-                       " features");
+  Size features = shape[3];
+  if (turned % 2 != 0 || turned < 0 ||
+      (!features.isDynamic() && (turned ? turned > features.value : features.value % 2 != 0 || features.value < 2)))
+    return node.refuse("attribute 'rotary_embedding_dim' is " + llvm::Twine(turned) + ", of " +
+                       (features.isDynamic() ? "any number of" : std::to_string(features.value)) + " features");
+  // A call is held to an even number of features.
+  Size half = turned ? Size(turned / 2) : node.compute(importer::SizeOp::Divide, features, 2);
+  Size both = turned                 ? Size(turned)
+              : features.isDynamic() ? node.compute(importer::SizeOp::Multiply, half, 2)
+                                     : features;
   // The angles of each row: [batch, sequence, 1, pairs].
   auto anglesOf = [&](Value table) {
     Shape own = node.graph.shapeOf(node.at, table);
@@ -367,7 +417,6 @@ void rotaryEmbedding(NodeContext &node) {
   Value cosine = anglesOf(cosines), sine = anglesOf(sines);
   if (node.isRefused())
     return;
-  int64_t half = turned / 2;
   Value first = isInterleaved ? node.sliced(rows, 3, 0, half, 2) : node.sliced(rows, 3, 0, half);
   Value second = isInterleaved ? node.sliced(rows, 3, 1, half, 2) : node.sliced(rows, 3, half, half);
   auto turn = [&](Value one, Value other, bool isFirst) {
@@ -386,16 +435,18 @@ void rotaryEmbedding(NodeContext &node) {
     return result;
   };
   Value result;
-  Shape pairs{shape[0], shape[1], shape[2], half, 1}, whole{shape[0], shape[1], shape[2], turned};
+  Shape pairs{shape[0], shape[1], shape[2], half, 1}, whole{shape[0], shape[1], shape[2], both};
   if (isInterleaved) {
-    Value both = joined({node.reshaped(real, pairs), node.reshaped(imaginary, pairs)}, 4,
-                        {shape[0], shape[1], shape[2], half, 2});
-    result = node.reshaped(both, whole);
+    Value paired = joined({node.reshaped(real, pairs), node.reshaped(imaginary, pairs)}, 4,
+                          {shape[0], shape[1], shape[2], half, 2});
+    result = node.reshaped(paired, whole);
   } else {
     result = joined({real, imaginary}, 3, whole);
   }
-  if (turned < features)
-    result = joined({result, node.sliced(rows, 3, turned, features - turned)}, 3, shape);
+  if (turned && (features.isDynamic() || turned < features.value)) {
+    Value rest = node.sliced(rows, 3, turned, node.compute(importer::SizeOp::Subtract, features, turned));
+    result = joined({result, rest}, 3, shape);
+  }
   node.result(given.size() == 4 ? node.transposed(result, {0, 2, 1, 3}) : node.reshaped(result, given));
 }
 
@@ -424,34 +475,56 @@ void causalConv(NodeContext &node) {
     return;
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, input), ofWeight = node.graph.shapeOf(node.at, weight);
-  if (shape.size() != 3 || ofWeight.size() != 3 || shape[1].isDynamic() || ofWeight[2].isDynamic() ||
-      ofWeight[0].value != shape[1].value || ofWeight[1].value != 1 || ofWeight[2].value < 1)
+  auto isSame = [](const Size &size, int64_t wanted) { return size.isDynamic() || size.value == wanted; };
+  if (shape.size() != 3 || ofWeight.size() != 3 || !isSame(ofWeight[1], 1) ||
+      (!shape[1].isDynamic() && !isSame(ofWeight[0], shape[1].value)) ||
+      (!ofWeight[2].isDynamic() && ofWeight[2].value < 1))
     return node.refuse("the weight does not have one window for each channel of the input");
-  int64_t channels = shape[1].value, window = ofWeight[2].value;
-  if (bias && (tensorType(bias).getRank() != 1 || tensorType(bias).getDimSize(0) != channels))
+  Size channels = shape[1].isDynamic() ? ofWeight[0] : shape[1], window = ofWeight[2];
+  if (bias && (tensorType(bias).getRank() != 1 ||
+               (!channels.isDynamic() && !isSame(node.graph.shapeOf(node.at, bias)[0], channels.value))))
     return node.refuse("the bias has no element for each channel of the input");
   Value whole = input;
-  if (window > 1) {
+  Size before = node.compute(importer::SizeOp::Subtract, window, 1);
+  if (window.isDynamic() || window.value > 1) {
     Value past =
-        node.has(3) ? node.tensor(3) : node.filled({shape[0], channels, window - 1}, node.numberAttribute(type, 0));
+        node.has(3) ? node.tensor(3) : node.filled({shape[0], channels, before}, node.numberAttribute(type, 0));
+    // A call is held to as many positions as come before a window.
+    if (Shape own = node.graph.shapeOf(node.at, past); own.size() == 3 && (before.isDynamic() || own[2].isDynamic()))
+      past = node.reshaped(past, {own[0], own[1], before});
     std::optional<Value> both = node.joined({past, input}, 2);
     if (!both)
       return;
-    if (Size length = node.graph.shapeOf(node.at, past)[2]; length.isDynamic() || length.value != window - 1)
-      return node.refuse("the past has " + (length.isDynamic() ? "a number of" : std::to_string(length.value)) +
-                         " positions, must have " + llvm::Twine(window - 1));
+    if (Size length = node.graph.shapeOf(node.at, past)[2]; !length.isDynamic() && !isSame(before, length.value))
+      return node.refuse("the past has " + llvm::Twine(length.value) + " positions, must have " +
+                         llvm::Twine(before.value));
     whole = *both;
   }
   importer::Windows windows;
-  windows.window = {window};
-  windows.groups = channels;
+  if (channels.isDynamic() || window.isDynamic() || ofWeight[1].isDynamic()) {
+    windows.strides = windows.dilations = {1};
+    windows.padsLow = windows.padsHigh = {0};
+    Value result = convInCall(node, whole, weight, channels, windows, {shape[2]});
+    if (bias)
+      result = combine(node, {result, node.reshaped(bias, {channels, 1})}, type, [](Scalars &s, Value x, Value y) {
+        return arith::AddFOp::create(s.builder, s.at, x, y).getResult();
+      });
+    if (activation != "none")
+      result = node.ir().activation(node.at, result, importer::Activation::Silu);
+    node.result(0, result, type);
+    if (node.isWanted(1))
+      node.result(1, node.sliced(whole, 2, shape[2], before), type);
+    return;
+  }
+  windows.window = {window.value};
+  windows.groups = channels.value;
   Value last = node.ir().channelsLast(node.at, whole);
   Value result = node.ir().conv(node.at, last, node.ir().convWeight(node.at, weight), bias, windows);
   if (activation != "none")
     result = node.ir().activation(node.at, result, importer::Activation::Silu);
   node.result(0, node.ir().channelsFirst(node.at, result), type);
   if (node.isWanted(1))
-    node.result(1, node.sliced(whole, 2, shape[2], window - 1), type);
+    node.result(1, node.sliced(whole, 2, shape[2], before), type);
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
 using namespace mlir;
@@ -73,33 +74,82 @@ struct Convolution {
   Shape spatial;
   llvm::SmallVector<int64_t> window;
   int64_t groups = 1;
+  bool isOfCall = false; ///< the call decides numbers of channels, or sizes of windows
+  Shape windowSizes;
+  bool isWindowKnown = true; ///< else `window` has ones
 };
 
 std::optional<Convolution> read(NodeContext &node) {
-  Convolution conv{node.tensor(0), node.tensor(1), node.has(2) ? node.tensor(2) : Value(), {}, {}, 1};
+  Convolution conv{node.tensor(0), node.tensor(1), node.has(2) ? node.tensor(2) : Value(), {}, {}};
   if (!node.isOf(0, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({0, 1, 2}))
     return std::nullopt;
   Shape images = node.graph.shapeOf(node.at, conv.images), weight = node.graph.shapeOf(node.at, conv.weight);
   if (images.size() < 3 || images.size() > 5 || weight.size() != images.size() ||
-      llvm::any_of(weight, [](const Size &size) { return size.isDynamic() || size.value < 1; }) ||
-      images[1].isDynamic()) {
+      llvm::any_of(weight, [](const Size &size) { return !size.isDynamic() && size.value < 1; })) {
     node.refuse("images have " + llvm::Twine(images.size()) + " dimensions and the weight " +
-                llvm::Twine(weight.size()) + "; both need 3 to 5, and known numbers of channels");
+                llvm::Twine(weight.size()) + "; both need 3 to 5");
     return std::nullopt;
   }
   conv.spatial.assign(images.begin() + 2, images.end());
-  for (const Size &size : llvm::ArrayRef(weight).drop_front(2))
-    conv.window.push_back(size.value);
   auto given = node.integers("kernel_shape");
-  if (given && llvm::ArrayRef(*given) != llvm::ArrayRef(conv.window))
+  for (auto [number, size] : llvm::enumerate(llvm::MutableArrayRef(weight).drop_front(2))) {
+    // A call is held to windows that the node says.
+    if (size.isDynamic() && given && given->size() == images.size() - 2)
+      size = (*given)[number];
+    if (!size.isDynamic() && (size.value < 1 || isLong(size.value))) {
+      node.refuse("attribute 'kernel_shape' has the size " + llvm::Twine(size.value));
+      return std::nullopt;
+    }
+    conv.isWindowKnown &= !size.isDynamic();
+    conv.windowSizes.push_back(size);
+    conv.window.push_back(size.isDynamic() ? 1 : size.value);
+  }
+  if (llvm::StringRef mode = node.text("auto_pad", "NOTSET");
+      !conv.isWindowKnown && (mode.starts_with("SAME") || node.hasAttribute("output_shape")))
+    node.refuse("pads depend on the sizes of the windows, which must be known to the compiler");
+  if (!node.isRefused())
+    conv.weight = node.reshaped(conv.weight, weight);
+  conv.isOfCall = !conv.isWindowKnown || images[1].isDynamic() || weight[0].isDynamic() || weight[1].isDynamic();
+  if (given && conv.isWindowKnown && llvm::ArrayRef(*given) != llvm::ArrayRef(conv.window))
     node.refuse("attribute 'kernel_shape' is not the shape of the weight");
   conv.groups = node.integer("group", 1);
-  if (node.isRefused() || conv.groups < 1 || images[1].value % conv.groups != 0) {
-    node.refuse("attribute 'group' is " + llvm::Twine(conv.groups) + ", of " + llvm::Twine(images[1].value) +
-                " channels");
+  if (conv.groups < 1 || isLong(conv.groups) || (!images[1].isDynamic() && images[1].value % conv.groups != 0))
+    node.refuse("attribute 'group' is " + llvm::Twine(conv.groups) + ", of " +
+                (images[1].isDynamic() ? "any number of" : std::to_string(images[1].value)) + " channels");
+  if (conv.isOfCall && conv.bias && tensorType(conv.bias).getRank() != 1)
+    node.refuse("the bias has no element for each channel of the result");
+  if (node.isRefused())
     return std::nullopt;
-  }
   return conv;
+}
+
+/// Sets the result of a convolution of channels that the call decides.
+void resultOfCall(NodeContext &node, const Convolution &conv, const importer::Windows &windows) {
+  using importer::SizeOp;
+  Shape positions;
+  for (auto [number, size] : llvm::enumerate(conv.spatial)) {
+    int64_t stride = windows.strides[number], pads = windows.padsLow[number] + windows.padsHigh[number];
+    // From the first element of a window to the last.
+    Size reach = node.compute(SizeOp::Multiply, node.compute(SizeOp::Subtract, conv.windowSizes[number], 1),
+                              windows.dilations[number]);
+    if (windows.isTransposed) {
+      Size last = node.compute(SizeOp::Multiply, node.compute(SizeOp::Subtract, size, 1), stride);
+      Size beyond = node.compute(SizeOp::Add, reach, 1 - pads + windows.outputPads[number]);
+      positions.push_back(node.compute(SizeOp::Add, last, beyond));
+    } else {
+      Size room = node.compute(SizeOp::Subtract, node.compute(SizeOp::Add, size, pads - 1), reach);
+      positions.push_back(node.compute(SizeOp::Add, node.compute(SizeOp::Divide, room, stride), 1));
+    }
+  }
+  Value whole = convInCall(node, conv.images, conv.weight, conv.groups, windows, positions);
+  if (conv.bias) {
+    Shape shape(positions.size() + 2, 1);
+    shape[1] = node.graph.shapeOf(node.at, conv.bias)[0];
+    whole = combine(node, {whole, node.reshaped(conv.bias, shape)}, node.typeOf(0), [](Scalars &s, Value x, Value y) {
+      return arith::AddFOp::create(s.builder, s.at, x, y).getResult();
+    });
+  }
+  node.result(whole);
 }
 
 void result(NodeContext &node, Value images) { node.result(node.ir().channelsFirst(node.at, images)); }
@@ -112,6 +162,8 @@ void conv(NodeContext &node) {
   if (!windows)
     return;
   windows->groups = conv->groups;
+  if (conv->isOfCall)
+    return resultOfCall(node, *conv, *windows);
   auto weight = tensorType(conv->weight);
   int64_t channels = tensorType(conv->images).getDimSize(1);
   if (weight.getDimSize(1) * conv->groups != channels || weight.getDimSize(0) % conv->groups != 0)
@@ -148,10 +200,11 @@ void convTranspose(NodeContext &node) {
     return;
   size_t rank = conv->window.size();
   auto weight = tensorType(conv->weight);
-  if (weight.getDimSize(0) != tensorType(conv->images).getDimSize(1))
+  if (!conv->isOfCall && weight.getDimSize(0) != tensorType(conv->images).getDimSize(1))
     return node.refuse("the weight is of " + llvm::Twine(weight.getDimSize(0)) + " channels");
-  if (conv->bias && (tensorType(conv->bias).getRank() != 1 ||
-                     tensorType(conv->bias).getDimSize(0) != weight.getDimSize(1) * conv->groups))
+  if (!conv->isOfCall && conv->bias &&
+      (tensorType(conv->bias).getRank() != 1 ||
+       tensorType(conv->bias).getDimSize(0) != weight.getDimSize(1) * conv->groups))
     return node.refuse("the bias has no element for each channel of the result");
   // Pads that a mode or a size of the result implies are not those of a convolution.
   llvm::StringRef mode = node.text("auto_pad", "NOTSET");
@@ -204,13 +257,16 @@ void convTranspose(NodeContext &node) {
     if (beyond[dimension] >= std::max(stride, dilation))
       return node.refuse("'output_padding' is " + llvm::Twine(beyond[dimension]) +
                          ", must be below the stride or the dilation");
-    if (!conv->spatial[dimension].isDynamic() && (size - 1) * stride - low - high + extent + beyond[dimension] < 1)
+    if (conv->isWindowKnown && !conv->spatial[dimension].isDynamic() &&
+        (size - 1) * stride - low - high + extent + beyond[dimension] < 1)
       return node.refuse("pads leave nothing of the result");
   }
+  windows.outputPads.assign(beyond.begin(), beyond.end());
+  if (conv->isOfCall)
+    return resultOfCall(node, *conv, windows);
   Value matrix = conv->groups == 1 ? node.ir().convWeight(node.at, conv->weight, /*isTransposed=*/true)
                                    : turnedGroups(node, conv->weight, conv->groups);
   Value last = node.ir().channelsLast(node.at, conv->images);
-  windows.outputPads.assign(beyond.begin(), beyond.end());
   result(node, node.ir().conv(node.at, last, matrix, conv->bias, windows));
 }
 

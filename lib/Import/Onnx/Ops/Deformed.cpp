@@ -36,7 +36,9 @@ private:
   NodeContext &node;
   Location at;
   size_t rank = 0; ///< spatial dimensions
-  int64_t groups = 1, offsetGroups = 1, channels = 0, outputs = 0;
+  int64_t groups = 1, offsetGroups = 1;
+  Size channels = 1, outputs = 1, perGroup = 1,
+       perOffsets = 1; ///< channels of a group, and of those that share offsets
   llvm::SmallVector<int64_t> window, strides, dilations, pads;
   Value image, offsets, mask; ///< [batch, channels, sizes…], [batch, groups, window…, rank, positions…]
   Shape ofImage, positions;
@@ -67,23 +69,39 @@ bool DeformConv::check() {
   rank = ofImage.size() - 2;
   if (rank > 3)
     return node.refuse("the image has " + llvm::Twine(rank) + " spatial dimensions, of at most 3"), false;
-  if (!isStatic(ofWeight))
-    return node.refuse("the shape of the weight must be known to the compiler"), false;
-  for (const Size &size : llvm::ArrayRef(ofWeight).drop_front(2))
+  auto given = node.integers("kernel_shape");
+  for (auto [number, size] : llvm::enumerate(llvm::MutableArrayRef(ofWeight).drop_front(2))) {
+    // A call is held to windows that the node says.
+    if (size.isDynamic() && given && given->size() == rank)
+      size = (*given)[number];
+    if (size.isDynamic())
+      return node.refuse("the sizes of its windows depend on the call, and must be known to the compiler"), false;
     window.push_back(size.value);
-  if (auto given = node.integers("kernel_shape"); given && *given != window)
+  }
+  if (given && *given != window)
     node.refuse("attribute 'kernel_shape' is not the shape of the weight");
   strides = list("strides", rank, 1, 1);
   dilations = list("dilations", rank, 1, 1);
   pads = list("pads", 2 * rank, 0, 0);
   groups = node.integer("group", 1);
   offsetGroups = node.integer("offset_group", 1);
-  outputs = ofWeight[0].value;
-  if (node.isRefused() || groups < 1 || offsetGroups < 1 || isLong(groups) || isLong(offsetGroups) ||
-      outputs % groups != 0 || outputs < 1 || ofWeight[1].value < 1 ||
-      llvm::MulOverflow(ofWeight[1].value, groups, channels) || channels % offsetGroups != 0 ||
-      (!ofImage[1].isDynamic() && ofImage[1].value != channels))
+  outputs = ofWeight[0];
+  if (groups < 1 || offsetGroups < 1 || isLong(groups) || isLong(offsetGroups))
+    node.refuse("'group' and 'offset_group' do not go with the image and the weight");
+  if (node.isRefused())
+    return false;
+  int64_t number = 1;
+  bool isKnown = !ofWeight[1].isDynamic();
+  channels = isKnown && !llvm::MulOverflow(ofWeight[1].value, groups, number) ? Size(number) : ofImage[1];
+  auto isDivided = [](const Size &size, int64_t by) {
+    return size.isDynamic() || (size.value > 0 && size.value % by == 0);
+  };
+  if (!isDivided(outputs, groups) || !isDivided(channels, groups) || !isDivided(channels, offsetGroups) ||
+      (isKnown && ofWeight[1].value < 1) ||
+      (!ofImage[1].isDynamic() && !channels.isDynamic() && ofImage[1].value != channels.value))
     return node.refuse("'group' and 'offset_group' do not go with the image and the weight"), false;
+  perGroup = node.compute(SizeOp::Divide, channels, groups);
+  perOffsets = node.compute(SizeOp::Divide, channels, offsetGroups);
   int64_t taps = 1;
   for (int64_t size : window)
     if (size < 1 || llvm::MulOverflow(taps, size, taps) || isLong(taps))
@@ -174,16 +192,18 @@ Value DeformConv::interpolated(OpBuilder &b, Location loc, llvm::ArrayRef<Value>
 Value DeformConv::sample() {
   Shape shape{ofImage[0], groups};
   shape.append(positions);
-  shape.push_back(channels / groups);
+  shape.push_back(perGroup);
   shape.append(window.begin(), window.end());
   Type stored = tensorType(image).getElementType();
+  OpFoldResult ofGroup = node.ir().size(perGroup), ofOffsets = node.ir().size(perOffsets);
   Value rows = node.ir().elementwise(at, stored, shape, {}, [&](OpBuilder &b, Location loc, ValueRange) -> Value {
     Type single = b.getF32Type();
     auto dim = [&](unsigned dimension) -> Value { return linalg::IndexOp::create(b, loc, dimension); };
     auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
-    Value channel = arith::MulIOp::create(b, loc, dim(1), constant(channels / groups));
+    auto count = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(b, loc, size); };
+    Value channel = arith::MulIOp::create(b, loc, dim(1), count(ofGroup));
     channel = arith::AddIOp::create(b, loc, channel, dim(2 + rank));
-    Value offsetGroup = arith::DivUIOp::create(b, loc, channel, constant(channels / offsetGroups));
+    Value offsetGroup = arith::DivUIOp::create(b, loc, channel, count(ofOffsets));
     // In bounds already, and seen to be so.
     offsetGroup = arith::MinSIOp::create(b, loc, offsetGroup, constant(offsetGroups - 1));
     llvm::SmallVector<Value> ofMask{dim(0), offsetGroup}, place;
@@ -220,7 +240,7 @@ void DeformConv::build() {
   int64_t taps = 1;
   for (int64_t size : window)
     taps *= size;
-  int64_t depth = channels / groups * taps, each = outputs / groups;
+  Size depth = node.product({perGroup, Size(taps)}), each = node.compute(SizeOp::Divide, outputs, groups);
   Size count = node.product(positions);
   rows = node.reshaped(rows, {ofImage[0], groups, count, depth});
   Value matrix = node.transposed(node.reshaped(node.tensor(Weight), {groups, each, depth}), {0, 2, 1});
@@ -233,8 +253,8 @@ void DeformConv::build() {
   if (node.has(Bias)) {
     Value bias = node.tensor(Bias);
     Shape shape = node.graph.shapeOf(at, bias), spread(result.size(), 1);
-    if (shape.size() != 1 || (!shape[0].isDynamic() && shape[0].value != outputs))
-      return node.refuse("the bias does not have one element for each of " + llvm::Twine(outputs) + " channels");
+    if (shape.size() != 1 || (!shape[0].isDynamic() && !outputs.isDynamic() && shape[0].value != outputs.value))
+      return node.refuse("the bias does not have one element for each channel of the result");
     spread[1] = outputs;
     whole = combine(node, {whole, node.reshaped(bias, spread)}, type,
                     [](Scalars &s, Value x, Value y) -> Value { return arith::AddFOp::create(s.builder, s.at, x, y); });

@@ -118,6 +118,17 @@ Value LoopBuilder::added(Value number, int64_t more) {
   });
 }
 
+/// True for sizes that a call gives, or one and a number: not for what is computed of sizes, as that of a value that
+/// grows is.
+static bool mayBeEqual(const Size &one, const Size &other) {
+  auto isGiven = [](const Size &size) {
+    return !size.isDynamic() || !size.index || size.index.getDefiningOp<tensor::DimOp>();
+  };
+  if (!one.isDynamic() || !other.isDynamic())
+    return one.isDynamic() || other.isDynamic();
+  return isGiven(one) && isGiven(other);
+}
+
 /// True if what an iteration ends with has the type that it began with; it is cast to it where the sizes are known on
 /// one side only.
 bool LoopBuilder::isKept(Value begin, Value end, Value &stored) {
@@ -126,7 +137,16 @@ bool LoopBuilder::isKept(Value begin, Value end, Value &stored) {
   if (isSame) {
     Shape before = node.graph.shapeOf(at, begin), after = node.graph.shapeOf(at, end);
     for (auto [one, other] : llvm::zip_equal(before, after))
-      isSame &= node.graph.areEqual(one, other);
+      isSame &= node.graph.areEqual(one, other) || mayBeEqual(one, other);
+    auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, before.size()));
+    if (isSame && !llvm::all_of(llvm::zip_equal(before, after),
+                                [&](auto pair) { return node.graph.areEqual(std::get<0>(pair), std::get<1>(pair)); })) {
+      // A call is held to sizes that meet in an op.
+      end = node.ir().elementwise(at, type.getElementType(), before, {{end, all}},
+                                  [](OpBuilder &, Location, ValueRange v) { return v[0]; });
+      node.graph.setShape(end, before);
+      next = tensorType(end);
+    }
   }
   if (!isSame) {
     node.refuse("carries a value of " + describe(begin) + " and goes on with one of " + describe(end) +

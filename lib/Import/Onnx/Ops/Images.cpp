@@ -133,8 +133,7 @@ std::optional<Resizing> resizingOf(NodeContext &node, const Shape &shape) {
   return resizing;
 }
 
-/// Returns the size of a result of a size of the call, rounded down; nullopt if the scale is no quotient of small
-/// numbers.
+/// Returns the size of a result of a size of the call, rounded down; nullopt if the scale is too small or too large.
 std::optional<Size> scaled(NodeContext &node, const Size &size, double scale) {
   for (int64_t divisor = 1; divisor <= 64; ++divisor) {
     double factor = scale * divisor;
@@ -142,6 +141,13 @@ std::optional<Size> scaled(NodeContext &node, const Size &size, double scale) {
       continue;
     Size whole = node.compute(importer::SizeOp::Multiply, size, int64_t(factor));
     return divisor == 1 ? whole : node.compute(importer::SizeOp::Divide, whole, divisor);
+  }
+  // A float is a quotient by a power of two. Numbers of at most 32 bits, so that products have 64.
+  for (int64_t divisor = 128; divisor <= int64_t(1) << 31; divisor *= 2) {
+    double factor = scale * double(divisor);
+    if (factor >= 1 && factor < 2147483648.0 && factor == std::floor(factor))
+      return node.compute(importer::SizeOp::Divide, node.compute(importer::SizeOp::Multiply, size, int64_t(factor)),
+                          divisor);
   }
   return std::nullopt;
 }
@@ -220,14 +226,15 @@ void resize(NodeContext &node) {
     areRatios &= isRatio;
     isStepKnown &= !isDynamic || (scale > 0 && (mode != "align_corners" && mode != "tf_crop_and_resize" &&
                                                 (mode != "half_pixel_symmetric" || isWhole)));
-    auto line = coordinates(node, mode, isDynamic ? 1 : size.value,
-                            isDynamic ? std::max<int64_t>(2, integerOf(scale)) : result->value, scale > 0 ? scale : 1,
-                            region.empty() ? 0 : region[number], region.empty() ? 1 : region[axes.size() + number]);
+    auto line =
+        coordinates(node, mode, isDynamic ? 1 : size.value,
+                    result->isDynamic() ? std::max<int64_t>(2, integerOf(scale)) : result->value, scale > 0 ? scale : 1,
+                    region.empty() ? 0 : region[number], region.empty() ? 1 : region[axes.size() + number]);
     if (!line)
       return;
     if (!isDynamic && *interpolation == nn::Interpolation::Nearest)
       settleNearest(*line, *nearest, mode, scale, result->value);
-    if (isDynamic && mode == "pytorch_half_pixel" && !(scale >= 2))
+    if (result->isDynamic() && mode == "pytorch_half_pixel" && !(scale >= 2))
       holdToSeveral(node, axis, *result);
     changed.push_back(axis);
     results.push_back(*result);
@@ -301,10 +308,13 @@ void gridSample(NodeContext &node) {
     return;
   auto type = tensorType(images), coordinates = tensorType(grid);
   if (type.getRank() < 3 || type.getRank() > 5 || coordinates.getRank() != type.getRank() ||
-      coordinates.getShape().back() != type.getRank() - 2)
+      (!coordinates.isDynamicDim(coordinates.getRank() - 1) && coordinates.getShape().back() != type.getRank() - 2))
     return node.refuse("the grid does not go with images of " + llvm::Twine(type.getRank()) + " dimensions");
   Value last = node.ir().channelsLast(node.at, images);
   Shape shape = node.graph.shapeOf(node.at, grid);
+  // A call is held to as many coordinates as there are dimensions.
+  shape.back() = int64_t(type.getRank() - 2);
+  grid = node.reshaped(grid, shape);
   shape.back() = node.shapeOf(0)[1];
   Value sampled = nn::GridSampleOp::create(node.ops(), node.at, node.ir().tensorType(shape, type.getElementType()),
                                            last, grid, *interpolation, *outside, corners);

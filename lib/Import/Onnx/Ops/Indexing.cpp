@@ -181,7 +181,7 @@ void scatterElements(NodeContext &node) {
   for (auto [dimension, size] : llvm::enumerate(from)) {
     if (int64_t(dimension) == axis || node.graph.areEqual(size, which[dimension]))
       continue;
-    if (size.isDynamic() || which[dimension].isDynamic() || which[dimension].value > size.value)
+    if (!size.isDynamic() && !which[dimension].isDynamic() && which[dimension].value > size.value)
       return node.refuse("'indices' are larger than 'data' in dimension " + llvm::Twine(dimension));
     part = node.sliced(part, dimension, 0, which[dimension]);
   }
@@ -204,6 +204,12 @@ void scatterNd(NodeContext &node) {
   DataType type = node.typeOf(0);
   Shape from = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
   auto kind = scatterKind(node);
+  // The dimensions of the updates say how many an index has; a call is held to it.
+  if (!which.empty() && which.back().isDynamic()) {
+    which.back() = int64_t(which.size() + from.size()) - 1 - tensorType(updates).getRank();
+    if (which.back().value >= 1)
+      indices = node.reshaped(indices, which);
+  }
   if (which.empty() || which.back().isDynamic() || which.back().value < 1 ||
       which.back().value > int64_t(from.size()) || type == DataType::Bool)
     node.refuse("'indices' do not go with the data, or elements are bool");

@@ -100,6 +100,51 @@ void batchNorm(NodeContext &node) {
   node.result(result);
 }
 
+/// Numbers along axes, which stay as dimensions of one element.
+struct Statistics {
+  Value mean, moved, variance; ///< moved: the numbers minus their mean
+};
+
+Statistics statisticsOf(NodeContext &node, Value x, DataType type, llvm::ArrayRef<int64_t> axes) {
+  Value mean = reduced(node, x, type, Reduction::Mean, axes, true);
+  Value moved = combine(node, {x, mean}, type, [](Scalars &s, Value a, Value b) -> Value {
+    return arith::SubFOp::create(s.builder, s.at, a, b);
+  });
+  Value square = unary(node, moved, type,
+                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
+  return {mean, moved, reduced(node, square, type, Reduction::Mean, axes, true)};
+}
+
+/// Normalises groups of channels, of which the call decides the number.
+Value imageNormOfCall(NodeContext &node, Value images, const Size &groups, Value scale, Value bias, double epsilon) {
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, images), spread(shape.size() - 1, 1);
+  Size each = node.compute(importer::SizeOp::Divide, shape[1], groups);
+  for (const Size &size : llvm::ArrayRef(shape).drop_front(2))
+    each = node.product({each, size});
+  Value rows = node.reshaped(node.cast(images, type, DataType::Float), {shape[0], groups, each});
+  Statistics statistics = statisticsOf(node, rows, DataType::Float, {2});
+  Value normed = combine(
+      node, {statistics.moved, statistics.variance}, DataType::Float, [&](Scalars &s, Value a, Value b) -> Value {
+        Value sum = arith::AddFOp::create(s.builder, s.at, b, s.number(epsilon));
+        return arith::MulFOp::create(s.builder, s.at, a, math::RsqrtOp::create(s.builder, s.at, sum));
+      });
+  spread[0] = shape[1];
+  auto vector = [&](size_t input, Value of) {
+    return node.reshaped(node.cast(of, node.typeOf(input), DataType::Float), spread);
+  };
+  if (tensorType(scale).getRank() != 1 || tensorType(bias).getRank() != 1) {
+    node.refuse("'scale' and 'B' have no element for each channel");
+    return images;
+  }
+  Value result =
+      combine(node, {node.reshaped(normed, shape), vector(1, scale), vector(2, bias)}, DataType::Float,
+              [](Scalars &s, Value x, Value y, Value z) -> Value {
+                return arith::AddFOp::create(s.builder, s.at, arith::MulFOp::create(s.builder, s.at, x, y), z);
+              });
+  return node.cast(result, DataType::Float, type);
+}
+
 /// Normalises groups of channels over their positions.
 void imageNorm(NodeContext &node, int64_t groups) {
   Value images = node.tensor(0), scale = node.tensor(1), bias = node.tensor(2);
@@ -107,8 +152,11 @@ void imageNorm(NodeContext &node, int64_t groups) {
   if (!isNormalised(node))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
-  if (shape.size() < 3 || shape[1].isDynamic() || groups < 0 || (groups && shape[1].value % groups != 0))
+  bool isOfCall = shape.size() > 1 && shape[1].isDynamic();
+  if (shape.size() < 3 || groups < 0 || (groups && !isOfCall && shape[1].value % groups != 0))
     return node.refuse("groups do not divide the channels, or images have no positions");
+  if (isOfCall)
+    return node.result(imageNormOfCall(node, images, groups ? Size(groups) : shape[1], scale, bias, epsilon));
   Shape last(shape);
   last.erase(last.begin() + 1);
   last.push_back(shape[1]);
@@ -129,21 +177,6 @@ void groupNorm(NodeContext &node) {
   if (node.version < 21)
     return node.refuse("is imported from version 21 on");
   imageNorm(node, groups);
-}
-
-/// Numbers along axes, which stay as dimensions of one element.
-struct Statistics {
-  Value mean, moved, variance; ///< moved: the numbers minus their mean
-};
-
-Statistics statisticsOf(NodeContext &node, Value x, DataType type, llvm::ArrayRef<int64_t> axes) {
-  Value mean = reduced(node, x, type, Reduction::Mean, axes, true);
-  Value moved = combine(node, {x, mean}, type, [](Scalars &s, Value a, Value b) -> Value {
-    return arith::SubFOp::create(s.builder, s.at, a, b);
-  });
-  Value square = unary(node, moved, type,
-                       [](Scalars &s, Value v) -> Value { return arith::MulFOp::create(s.builder, s.at, v, v); });
-  return {mean, moved, reduced(node, square, type, Reduction::Mean, axes, true)};
 }
 
 /// Normalises over all dimensions from an axis on, with scales of their shape.

@@ -49,10 +49,11 @@ template <nn::PoolKind kind> void pool(NodeContext &node) {
     int64_t extent = ((*window)[dimension] - 1) * windows->dilations[dimension] + 1;
     if (low >= extent || high >= extent)
       return node.refuse("a pad is as large as the window");
-    if (roundsUp && size.isDynamic() && stride != 1)
+    // A window that reaches behind the pads by less than a stride begins before them, unless it is short.
+    if (roundsUp && size.isDynamic() && stride != 1 && high + stride > extent)
       return node.refuse("attribute 'ceil_mode' needs to know the size of dimension " + llvm::Twine(dimension + 2));
     if (roundsUp && stride != 1)
-      beyond[dimension] = reachOf(size.value, low, high, extent, stride);
+      beyond[dimension] = size.isDynamic() ? stride - 1 : reachOf(size.value, low, high, extent, stride);
     if (!size.isDynamic() && size.value + low + high + beyond[dimension] < extent)
       return node.refuse("images of size " + llvm::Twine(size.value) + " are smaller than a window");
   }

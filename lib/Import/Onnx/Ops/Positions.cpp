@@ -43,7 +43,10 @@ Value paddedInCall(NodeContext &node, Value tensor, llvm::ArrayRef<Size> low, ll
                    nn::PadKind kind, TypedAttr value) {
   Shape own = node.graph.shapeOf(node.at, tensor), shape;
   llvm::SmallVector<OpFoldResult> begins, sizes;
+  llvm::SmallVector<bool> isPadded;
+  auto isZero = [](const Size &pad) { return !pad.isDynamic() && pad.value == 0; };
   for (auto [size, before, after] : llvm::zip_equal(own, low, high)) {
+    isPadded.push_back(!isZero(before) || !isZero(after));
     shape.push_back(node.compute(SizeOp::Add, node.compute(SizeOp::Add, size, before), after));
     begins.push_back(node.ir().size(before));
     sizes.push_back(node.ir().size(size));
@@ -52,7 +55,10 @@ Value paddedInCall(NodeContext &node, Value tensor, llvm::ArrayRef<Size> low, ll
       node.at, tensorType(tensor).getElementType(), shape, {}, [&](OpBuilder &b, Location at, ValueRange) -> Value {
         llvm::SmallVector<Value> position = positionOf(b, at, shape.size());
         Value isInside;
-        for (auto [index, begin, size] : llvm::zip_equal(position, begins, sizes)) {
+        for (auto [index, begin, size, padded] : llvm::zip_equal(position, begins, sizes, isPadded)) {
+          // Others are read as they are, so that a call is held to their sizes.
+          if (!padded)
+            continue;
           index = arith::SubIOp::create(b, at, index, getValueOrCreateConstantIndexOp(b, at, begin));
           Value isHere = isIn(b, at, index, size);
           isInside = isInside ? Value(arith::AndIOp::create(b, at, isInside, isHere)) : isHere;

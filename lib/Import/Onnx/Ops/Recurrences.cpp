@@ -6,6 +6,7 @@
 // Definitions: https://onnx.ai/onnx/operators/onnx__LinearAttention.html and onnx__TensorScatter.html.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/HostLoops.h"
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -37,7 +38,6 @@ private:
   Value heads(Input input, const Size &count);
   Value sumOverKeys(const Shape &shape, llvm::ArrayRef<unsigned> kept, llvm::ArrayRef<importer::Operand> operands);
   Value write(Value state, Value key, Value change);
-  Value spread(Value tensor, const Shape &shape);
 
   NodeContext &node;
   OpBuilder &ops;
@@ -150,29 +150,6 @@ Value LinearAttention::sumOverKeys(const Shape &shape, llvm::ArrayRef<unsigned> 
   return sum;
 }
 
-/// Returns a tensor repeated along a dimension of one element, which may be known in the call only.
-Value LinearAttention::spread(Value tensor, const Shape &shape) {
-  Shape own = node.graph.shapeOf(at, tensor);
-  if (isStatic(llvm::ArrayRef(own).drop_front()))
-    return tensor;
-  llvm::SmallVector<OpFoldResult> sizes;
-  for (const Size &size : own)
-    sizes.push_back(node.ir().size(size));
-  Value result =
-      node.ir().elementwise(at, ops.getF32Type(), shape, {}, [&](OpBuilder &b, Location loc, ValueRange) -> Value {
-        Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
-        llvm::SmallVector<Value> position;
-        for (auto [dimension, size] : llvm::enumerate(sizes)) {
-          Value index = linalg::IndexOp::create(b, loc, dimension);
-          Value last = arith::SubIOp::create(b, loc, getValueOrCreateConstantIndexOp(b, loc, size), one);
-          position.push_back(arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, index, last), zero));
-        }
-        return tensor::ExtractOp::create(b, loc, tensor, position);
-      });
-  node.graph.setShape(result, shape);
-  return result;
-}
-
 /// Returns state + key * change.
 Value LinearAttention::write(Value before, Value oneKey, Value change) {
   Shape shape{batch, keyHeads, keys, values};
@@ -192,7 +169,7 @@ LoopStep LinearAttention::step(Value now, llvm::function_ref<Value(Value)> token
   Shape shape{batch, keyHeads, keys, values};
   Type single = ops.getF32Type();
   if (isGated) {
-    Value gate = spread(tokenOf(decay), {batch, keyHeads, keys}); // [batch, heads, keys or 1]
+    Value gate = repeatedInCall(node, tokenOf(decay), {batch, keyHeads, keys}); // [batch, heads, keys or 1]
     Shape ofGate = node.graph.shapeOf(at, gate);
     Value factor = node.broadcast({gate}, single, [](OpBuilder &b, Location loc, ValueRange v) -> Value {
       return math::ExpOp::create(b, loc, v[0]);
@@ -204,7 +181,7 @@ LoopStep LinearAttention::step(Value now, llvm::function_ref<Value(Value)> token
   }
   if (isDelta) {
     Value known = sumOverKeys(shape, {0, 1, 3}, {{now, {0, 1, 2, 3}}, {oneKey, {0, 1, 2}}});
-    Value rate = spread(tokenOf(beta), {batch, keyHeads, 1});
+    Value rate = repeatedInCall(node, tokenOf(beta), {batch, keyHeads, 1});
     oneValue = node.broadcast({oneValue, known, rate}, single, [](OpBuilder &b, Location loc, ValueRange v) -> Value {
       return arith::MulFOp::create(b, loc, v[2], arith::SubFOp::create(b, loc, v[0], v[1]));
     });

@@ -18,6 +18,11 @@ inline bool isLong(int64_t number) { return std::abs(number / 2) > std::numeric_
 /// of the images.
 std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int64_t> window, const Shape &spatial);
 
+/// Convolves images [batch, channels, spatial…] with a weight [out, in / groups, window…], or of a transposed
+/// convolution [in, out / groups, window…], whose sizes the call decides; `positions` are the sizes of the result.
+mlir::Value convInCall(NodeContext &node, mlir::Value images, mlir::Value weight, const Size &groups,
+                       const importer::Windows &windows, const Shape &positions);
+
 } // namespace intarsia::onnx
 
 #endif
