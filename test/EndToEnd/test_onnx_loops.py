@@ -78,6 +78,36 @@ def test_loops(tmp_path):
         np.testing.assert_allclose(given(np.asarray(times), np.asarray(go), normal(3), normal(3)), wanted, **CLOSE)
 
 
+def test_a_scan_in_a_loop(tmp_path):
+    """Both are over a size of the call; the largest sum of each scan is a result."""
+    inner = graph(
+        [node("Add", "s x", "t"), node("Identity", "t", "y")], [value("s", [3]), value("x", [3])], "t y",
+    )  # fmt: skip
+    nodes = [
+        node("Identity", "c", "d"), node("Scan", "v xs", "u ys", body=inner, num_scan_inputs=1),
+        node("Mul", "u half", "w"), node("ReduceMax", "ys", "m", keepdims=0),
+    ]  # fmt: skip
+    body = graph(
+        nodes, [value("i", [], INT64), value("c", [], BOOL), value("v", [3])], "d w m",
+        {"half": tensor(np.full(1, 0.5), "half", "f4")},
+    )  # fmt: skip
+    outer = [
+        node("Shape", "xs", "s", start=0, end=1),
+        node("Squeeze", "s", "n"),
+        node("Loop", "n - v0", "v1 ms", body=body),
+    ]
+    main = build(tmp_path, model(graph(outer, [value("v0", [3]), value("xs", ["n", 3])], "v1 ms")))
+    for rows in (1, 70):
+        xs, v, largest = normal(rows, 3) / 8, normal(3), []
+        for _ in range(rows):
+            sums = v + np.cumsum(xs, 0)
+            largest.append(sums.max())
+            v = sums[-1] / 2
+        end, maxima = main(normal(3), xs)
+        np.testing.assert_allclose(end, v, **CLOSE)
+        np.testing.assert_allclose(maxima, largest, **CLOSE)
+
+
 @pytest.mark.parametrize("most", [None, 3])
 def test_loops_that_a_condition_ends(tmp_path, most):
     """The first iteration is written out, as it is known that there is one."""
