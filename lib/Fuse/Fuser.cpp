@@ -66,9 +66,15 @@ SmallVector<Operation *> Fuser::consumers(const Candidate &candidate) const {
   return ordered;
 }
 
+/// Ops of one kernel at most. Its code is emitted by calls from a result back to what it reads, so that the depth of
+/// the stack grows with them, and the costs of all ops are asked for each one that joins. Kernels of models have tens.
+static constexpr size_t mostOps = 256;
+
 bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) const {
   Candidate grown = candidate;
   grown.ops.insert(more.begin(), more.end());
+  if (grown.ops.size() > mostOps)
+    return false;
   // Reshapes and slices compute nothing: they are wherever they are read.
   auto isElsewhere = [&](Operation *op) {
     return !isa<tensor::TensorDialect>(op->getDialect()) &&
@@ -79,7 +85,8 @@ bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) c
   if (results(grown).size() >
       targetOf(candidate.root).largestResultCount() * std::max<size_t>(candidate.parts.size(), 1))
     return false;
-  // Whatever comes in from outside must not depend on what is computed inside.
+  // Whatever comes in from outside must not depend on what is computed inside. What stands before all of that does not.
+  Operation *first = *llvm::min_element(grown.ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   SmallVector<Operation *> stack;
   llvm::SmallPtrSet<Operation *, 32> seen;
   auto visitOperands = [&](Operation *op, bool fromOutside) -> bool {
@@ -94,7 +101,8 @@ bool Fuser::staysWhole(const Candidate &candidate, ArrayRef<Operation *> more) c
           return false;
         continue;
       }
-      if (seen.insert(definition).second)
+      bool isBefore = definition->getBlock() == first->getBlock() && definition->isBeforeInBlock(first);
+      if (!isBefore && seen.insert(definition).second)
         stack.push_back(definition);
     }
     return true;
