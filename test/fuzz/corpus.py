@@ -291,7 +291,8 @@ def main() -> None:
         write("catalogue", device.replace("/", "-"), (repository / f"catalogue/devices/{device}.yaml").read_bytes())
     write("efficiency", "splitwise", (repository / "catalogue/efficiency/serving-splitwise.yaml").read_bytes())
     for model in ("convolutions", "functions", "mlp", "shapes"):
-        write("onnx", model, (repository / f"test/EndToEnd/onnx/{model}.onnx").read_bytes())
+        for target in ("onnx", "onnx-import"):
+            write(target, model, (repository / f"test/EndToEnd/onnx/{model}.onnx").read_bytes())
     for model in ("llama-3.1-8b", "deepseek-v3", "qwen3.5-397b-a17b", "gemma-4-26b-a4b"):
         write("shape", model, (repository / f"catalogue/models/{model}.json").read_bytes())
 
