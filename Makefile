@@ -9,7 +9,7 @@ PRESET ?= dev
 BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 
-.PHONY: help setup build demo test test-slow bench docs format lint asan guard asan-compiler tsan tsan-compiler fuzz clean
+.PHONY: help setup build demo test test-onnx test-slow bench docs format lint asan guard asan-compiler tsan tsan-compiler fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,11 +32,17 @@ demo: setup ## compile a sentence encoder, a small language model and two networ
 test: build ## run all tests
 	@scripts/test.sh $(PRESET)
 
+test-onnx: build ## a sample of the tests of the ONNX standard, on the CPU and on other devices; make test-slow runs all
+	@scripts/setup-python.sh onnx
+	@scripts/test-onnx.sh $(PRESET) sample
+
 test-slow: build ## the long tests: every f32 argument of the vector math (an hour), 2^24 values of each block format, more formats and GPUs, damaged inputs, 200 random shapes of each GPU kernel, guard pages end to end, sanitizers and fuzzers of the compiler
 	@ctest --test-dir $(BUILD) -L slow --output-on-failure
 	@INTARSIA_TEST_SLOW=1 INTARSIA_BUILD_DIR=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -p no:cacheprovider -n auto -m slow test dialects
 	@INTARSIA_TEST_TARGET=reference INTARSIA_TEST_SLOW=1 INTARSIA_BUILD_DIR=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -p no:cacheprovider -n auto -m cpu_is_enough test/EndToEnd/test_{architectures,decoders,gguf,images}.py
 	@scripts/random-shapes.sh $(PRESET) 200 500
+	@scripts/setup-python.sh onnx
+	@scripts/test-onnx.sh $(PRESET) all
 	@scripts/sanitize.sh guard all
 	@scripts/sanitize.sh asan-compiler
 	@scripts/sanitize.sh tsan-compiler

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the node tests of the standard (onnx.backend.test) and counts those that are right, wrong and refused, by reason.
+"""Runs the tests of the ONNX standard through intarsia.onnx.Backend and holds them to a list of those that are refused.
 
-It needs the `onnx` package: `PYTHONPATH=build/dev/python .venv-bench/bin/python test/EndToEnd/onnx_node_tests.py`.
-A test gives all inputs of its op as inputs of the call. Where an op has to know one of them when it is compiled (axes,
-pads, the shape of a Reshape), the test is run again with its small inputs as constants of the model. Sequences and
-optional values are made of tensors inside of the model, and taken apart there. With `--dynamic` each dimension of each
-input is a size of the call of its own.
+It needs the `onnx` package: `make test-onnx`, or
+`PYTHONPATH=build/dev/python .venv-bench/bin/python test/EndToEnd/onnx_node_tests.py PATTERN`.
+A node test gives all inputs of its op as inputs of the call; the backend makes constants of small ones that an op has to
+know when it is compiled (axes, pads, the shape of a Reshape). With `--dynamic` each dimension of each input is a size of
+the call of its own, and nothing is held to the list. A test fails that is not right and not in onnx-known.txt,
+and so does one that is in it and is right: `--write-known` takes the latter out.
 """
 
 from __future__ import annotations
@@ -16,253 +17,338 @@ import argparse
 import collections
 import concurrent.futures
 import json
-import os
+import multiprocessing
+import random
 import re
-import subprocess
+import signal
 import sys
-import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
+import onnx.backend.test
 import onnx.numpy_helper
+from intarsia.onnx import Backend
+from onnx_sequences import with_tensors
 
-COMPILER = Path(os.environ.get("INTARSIA_BUILD_DIR", "build/dev")) / "bin" / "intarsia-compile"
-MUST_BE_KNOWN = "must be known to the compiler"
-#: Inputs with at most so many elements become constants where an op must know them.
-SMALL = 64
-
-
-def array_of(value: Any) -> np.ndarray | None:
-    """Return a tensor as an array; None for texts and what is no tensor."""
-    if isinstance(value, onnx.TensorProto):
-        value = onnx.numpy_helper.to_array(value)
-    if isinstance(value, (bool, int, float)) or np.isscalar(value):
-        value = np.asarray(value)
-    return value if isinstance(value, np.ndarray) and value.dtype.kind not in "OUS" else None
+KNOWN = Path(__file__).with_name("onnx-known.txt")
+HEADER = """\
+# Tests of the ONNX standard that are not right, with the reason: the list may only get shorter. A line begins with the
+# target where it holds for that alone. onnx_node_tests.py --write-known takes out what is right by now.
+"""
+#: Seconds that one test may take.
+LONGEST = 120
+#: Tests that one process runs, after which another one takes over: a crash ends one test and no more.
+TESTS_OF_PROCESS = 16
 
 
-def info_of(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
-    """Return an input for an array."""
-    element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-    return onnx.helper.make_tensor_value_info(name, element, array.shape)
+class Case(NamedTuple):
+    """A test: a model in memory or in a file, and pairs of inputs and expected outputs."""
+
+    name: str
+    model: Any
+    data_sets: Any
+    rtol: float
+    atol: float
 
 
-def is_tensor(info: onnx.ValueInfoProto) -> bool:
-    return info.type.HasField("tensor_type")
+class Outcome(NamedTuple):
+    """What a test came to: "right", "wrong", "refused" or "crash"."""
+
+    name: str
+    kind: str
+    reason: str = ""
 
 
-def with_tensors(
-    model: onnx.ModelProto, given: list[Any], wanted: list[Any]
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray], list[np.ndarray]] | None:
-    """Return a model whose inputs and results are tensors, with them; None if one is a text or a map.
-
-    A sequence is constructed of tensors, a result that is one is taken apart, with its length.
-    """
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    stored = {tensor.name for tensor in model.graph.initializer}
-    infos = [info for info in model.graph.input if info.name not in stored]
-    inputs, expected, before, after, kept, results = {}, [], [], [], [], []
-    for info, value in zip(infos, given, strict=False):  # tests give fewer than there are
-        array = array_of(value)
-        if array is not None:
-            inputs[info.name] = array
-            kept.append(info if is_tensor(info) else info_of(info.name, array))
-            continue
-        if value is None:
-            before.append(onnx.helper.make_node("Optional", [], [info.name]))
-            continue
-        parts = [array_of(part) for part in value] if isinstance(value, list) else [None]
-        if any(part is None for part in parts):
-            return None
-        names = [f"{info.name}_{number}" for number in range(len(parts))]
-        inputs.update(zip(names, parts, strict=True))
-        kept.extend(map(info_of, names, parts))
-        kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
-        empty = onnx.helper.make_node(
-            "SequenceEmpty", [], [info.name], dtype=kind.sequence_type.elem_type.tensor_type.elem_type
-        )
-        before.append(onnx.helper.make_node("SequenceConstruct", names, [info.name]) if parts else empty)
-    for info, value in zip(model.graph.output, wanted, strict=True):
-        array = array_of(value)
-        if array is not None:
-            expected.append(array)
-            results.append(info_of(info.name, array))
-            continue
-        parts = [array_of(part) for part in value] if isinstance(value, list) else [None]
-        if any(part is None for part in parts):
-            return None
-        length = f"{info.name}_length"
-        after.append(onnx.helper.make_node("SequenceLength", [info.name], [length]))
-        for number, part in enumerate(parts):
-            place, name = f"{info.name}_place{number}", f"{info.name}_{number}"
-            after.append(onnx.helper.make_node("Constant", [], [place], value_int=number))
-            after.append(onnx.helper.make_node("SequenceAt", [info.name, place], [name]))
-            results.append(info_of(name, part))
-        results.append(info_of(length, np.asarray(0)))
-        expected.extend([*parts, np.asarray(len(parts))])
-    nodes = [*before, *model.graph.node, *after]
-    del changed.graph.node[:], changed.graph.input[:], changed.graph.output[:]
-    changed.graph.node.extend(nodes)
-    changed.graph.input.extend([*kept, *(info for info in model.graph.input if info.name in stored)])
-    changed.graph.output.extend(results)
-    return changed, inputs, expected
+def difference(got: np.ndarray, wanted: np.ndarray, case: Case) -> str:
+    """Return how a result differs from the expected one; empty if it does not."""
+    if got.dtype != wanted.dtype:
+        return f"is {got.dtype}, not {wanted.dtype}"
+    if got.shape != wanted.shape:
+        return f"is of shape {got.shape}, not {wanted.shape}"
+    try:
+        if wanted.dtype.kind == "V" and wanted.dtype.itemsize == 1:
+            np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8))
+        elif wanted.dtype.kind in "fVc" or wanted.dtype.name.startswith(("bfloat", "float")):
+            # Elements of 16 bits are rounded by each op of a kernel, or once.
+            least = {"bfloat16": 2e-2, "float16": 2e-3}.get(wanted.dtype.name, 0)
+            np.testing.assert_allclose(
+                got.astype(np.float64),
+                wanted.astype(np.float64),
+                rtol=max(case.rtol, 1e-3, least),
+                atol=max(case.atol, 1e-6, least),
+            )
+        else:
+            np.testing.assert_array_equal(got, wanted)
+    except AssertionError as error:
+        return " ".join(str(error).split())[:200]
+    return ""
 
 
-def with_sizes(model: onnx.ModelProto) -> None:
+def with_open_sizes(model: onnx.ModelProto) -> None:
     """Make each dimension of each input a size of the call."""
+    stored = {tensor.name for tensor in model.graph.initializer}
     for info in model.graph.input:
+        if info.name in stored:
+            continue
         for number, dimension in enumerate(info.type.tensor_type.shape.dim):
             dimension.dim_param = f"{info.name}.{number}"
 
 
-def as_passed(array: np.ndarray) -> np.ndarray:
-    """Return an array as calls pass it: floats of 8 bits and fewer by their bits, integers of 4 and 2 bits as bytes."""
-    name = str(array.dtype)
-    if name in ("int4", "int2", "uint4", "uint2"):
-        return array.astype(np.int8 if name.startswith("int") else np.uint8)
-    return array.view(np.uint8) if name.startswith(("float8_", "float6_", "float4_")) else array
-
-
-def with_constants(
-    model: onnx.ModelProto, inputs: dict[str, np.ndarray]
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """Return the model with its small inputs but the first as constants, and the inputs that are left."""
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    first = next(iter(inputs))
-    left = {}
-    for name, value in inputs.items():
-        if (name == first and value.ndim > 1) or value.size > SMALL or value.ndim > 1:
-            left[name] = value
-            continue
-        changed.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
-    kept = [info for info in changed.graph.input if info.name in left]
-    del changed.graph.input[:]
-    changed.graph.input.extend(kept)
-    return changed, left
-
-
-def compile_and_run(model: onnx.ModelProto, inputs: dict[str, np.ndarray], folder: str) -> list[np.ndarray] | str:
-    """Return the results of a model, or why there are none."""
-    import intarsia
-
-    path, artifact = Path(folder) / "m.onnx", Path(folder) / "m.itx"
-    path.write_bytes(model.SerializeToString())
-    try:
-        done = subprocess.run([COMPILER, path, "-o", artifact], capture_output=True, text=True, timeout=60)
-    except subprocess.TimeoutExpired:
-        return "the compiler takes more than 60 s"
-    if done.returncode < 0 or done.returncode > 1:
-        return f"crash: {done.stderr.strip().splitlines()[:1]}"
-    if done.returncode:
-        return done.stderr.strip() or "no message"
-    inputs = {name: as_passed(value) for name, value in inputs.items()}
-    try:
-        results = intarsia.load(artifact).main(**inputs) if all(map(str.isidentifier, inputs)) else None
-        if results is None:
-            results = intarsia.load(artifact).main(*inputs.values())
-    except Exception as error:  # whatever a call says is counted
-        return f"call: {error}"
-    return list(results) if isinstance(results, tuple) else [results]
-
-
-def run(number: int) -> tuple[str, str, str]:
-    """Return the name of a test, and "right", "wrong" or "refused" with the reason."""
-    case = CASES[number]
-    name = case.name
+def run(case: Case, target: str, has_open_sizes: bool) -> Outcome:
+    """Run a test."""
     if case.data_sets is None or case.model is None:
-        return name, "refused", "has no data"
-    with tempfile.TemporaryDirectory() as folder:
-        for given, wanted in case.data_sets:
-            tensors = with_tensors(case.model, given, wanted)
-            if tensors is None:
-                return name, "refused", "passes values that are no tensors of numbers"
-            model, inputs, expected = tensors
-            if IS_DYNAMIC:
-                with_sizes(model)
-            got = compile_and_run(model, inputs, folder)
-            if isinstance(got, str) and MUST_BE_KNOWN in got and inputs:
-                got = compile_and_run(*with_constants(model, inputs), folder)
-            if isinstance(got, str):
-                return name, "crash" if got.startswith("crash") else "refused", got
-            if len(got) != len(expected):
-                return name, "wrong", f"there are {len(got)} results, not {len(expected)}"
-            for number, (one, other) in enumerate(zip(got, map(as_passed, expected), strict=True)):
-                try:
-                    if one.dtype != other.dtype and str(one.dtype) != str(other.dtype):
-                        return name, "wrong", f"result {number} is {one.dtype}, not {other.dtype}"
-                    if one.shape != other.shape:
-                        return name, "wrong", f"result {number} is of shape {one.shape}, not {other.shape}"
-                    if other.dtype.kind in "fV" or str(other.dtype).startswith(("bfloat", "float")):
-                        # Elements of 16 bits are rounded by each op of a kernel, or once.
-                        least = {"bfloat16": 2e-2, "float16": 2e-3}.get(str(other.dtype), 0)
-                        np.testing.assert_allclose(
-                            one.astype(np.float64),
-                            other.astype(np.float64),
-                            rtol=max(case.rtol, 1e-3, least),
-                            atol=max(case.atol, 1e-6, least),
-                        )
-                    else:
-                        np.testing.assert_array_equal(one, other)
-                except AssertionError as error:
-                    return name, "wrong", " ".join(str(error).split())[:200]
-    return name, "right", ""
+        return Outcome(case.name, "refused", "has no data")
+    model = onnx.load(case.model) if isinstance(case.model, Path) else case.model
+    for given, wanted in case.data_sets:
+        tensors = with_tensors(model, given, wanted)
+        if tensors is None:
+            return Outcome(case.name, "refused", "passes values that are no tensors of numbers")
+        changed, inputs, expected = tensors
+        if has_open_sizes:
+            with_open_sizes(changed)
+        try:
+            results = Backend.prepare(changed, target=target).run(inputs)
+        except TimeoutError:
+            return Outcome(case.name, "wrong", f"takes more than {LONGEST} s")
+        except Exception as error:  # whatever is said is counted
+            text = str(error).strip()
+            is_crash = "ended with code" in text or "PLEASE submit a bug report" in text
+            return Outcome(case.name, "crash" if is_crash else "refused", text or type(error).__name__)
+        if len(results) != len(expected):
+            return Outcome(case.name, "wrong", f"there are {len(results)} results, not {len(expected)}")
+        for number, (one, other) in enumerate(zip(results, expected, strict=True)):
+            if what := difference(np.asarray(one), other, case):
+                return Outcome(case.name, "wrong", f"result {number} {what}")
+    return Outcome(case.name, "right")
 
 
-def collect(pattern: str) -> list[Any]:
-    """Return the tests whose names a pattern is found in."""
-    import warnings
+# ---- Tests of the package ---------------------------------------------------------------------------------------
 
-    warnings.simplefilter("ignore")
+
+def node_cases() -> Iterator[Case]:
+    """Return the tests of single ops, which the package makes in memory."""
     from onnx.backend.test.case import node
 
-    found = [case for case in node.collect_testcases(None) if re.search(pattern, case.name)]
-    return sorted(found, key=lambda case: case.name)
+    for case in node.collect_testcases(None):
+        yield Case(case.name, case.model, case.data_sets, case.rtol, case.atol)
+
+
+def read(file: Path, kind: type[Any]) -> Any:
+    """Return a message that a file holds."""
+    message = kind()
+    message.ParseFromString(file.read_bytes())
+    return message
+
+
+def model_cases() -> Iterator[Case]:
+    """Return the tests whose models are files of the package."""
+    from onnx.backend.test.loader import load_model_tests
+
+    data = Path(onnx.backend.test.__file__).parent / "data"
+    for kind in ("simple", "pytorch-converted", "pytorch-operator"):
+        for case in load_model_tests(kind=kind):
+            folder = Path(case.model_dir)
+            graph = onnx.load(folder / "model.onnx", load_external_data=False).graph
+            stored = {tensor.name for tensor in graph.initializer}
+            inputs = [info for info in graph.input if info.name not in stored]
+            sets = [
+                (values_in(each, "input", inputs), values_in(each, "output", graph.output))
+                for each in sorted(folder.glob("test_data_set*"))
+            ]
+            yield Case(case.name, folder / "model.onnx", sets, case.rtol, case.atol)
+    for file in sorted((data / "light").glob("*.onnx")):
+        yield Case(f"test_{file.stem}", file, [light_data(file)], 1e-3, 1e-6)
+
+
+def values_in(folder: Path, what: str, infos: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+    """Return the inputs or outputs that the files of a folder hold, as their types say."""
+    values = []
+    for number, info in enumerate(infos):
+        file = folder / f"{what}_{number}.pb"
+        if not file.exists():
+            break
+        if info.type.HasField("sequence_type"):
+            values.append(onnx.numpy_helper.to_list(read(file, onnx.SequenceProto)))
+        elif info.type.HasField("optional_type"):
+            values.append(onnx.numpy_helper.to_optional(read(file, onnx.OptionalProto)))
+        else:
+            values.append(read(file, onnx.TensorProto))
+    return values
+
+
+def light_data(file: Path) -> Any:
+    """Return the inputs that the package's own runner makes for a model of its folder "light", and what it expects."""
+    graph = onnx.load(file, load_external_data=False).graph
+    stored = {tensor.name for tensor in graph.initializer}
+    inputs = []
+    for info in graph.input:
+        if info.name not in stored:
+            shape = [size.dim_value or 1 for size in info.type.tensor_type.shape.dim]
+            count = int(np.prod(shape))
+            inputs.append((np.arange(count).reshape(shape) / count).astype(np.float32))
+    outputs = [
+        read(file.with_name(f"{file.stem}_output_{number}.pb"), onnx.TensorProto) for number in range(len(graph.output))
+    ]
+    return inputs, outputs
+
+
+# ---- Many tests -------------------------------------------------------------------------------------------------
+
+
+def run_some(cases: Sequence[Case], target: str, has_open_sizes: bool, results: Connection) -> None:
+    """Run tests in a process of their own, and send what each came to."""
+    warnings.simplefilter("ignore")
+
+    def end(*_: Any) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, end)
+    for case in cases:
+        signal.alarm(LONGEST)
+        outcome = run(case, target, has_open_sizes)
+        signal.alarm(0)
+        results.send(outcome)
+    results.close()
+
+
+def run_all(cases: Sequence[Case], target: str, has_open_sizes: bool) -> list[Outcome]:
+    """Run tests one after another; a process that ends early has crashed in the test that it was at."""
+    outcomes: list[Outcome] = []
+    context = multiprocessing.get_context("fork")
+    while len(outcomes) < len(cases):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(
+            target=run_some, args=(cases[len(outcomes) :], target, has_open_sizes, sender), daemon=True
+        )
+        process.start()
+        sender.close()
+        try:
+            while len(outcomes) < len(cases):
+                outcomes.append(receiver.recv())
+        except EOFError:
+            process.join()
+            outcomes.append(Outcome(cases[len(outcomes)].name, "crash", f"ended the process: {process.exitcode}"))
+        process.join()
+    return outcomes
 
 
 def reason_of(text: str) -> str:
-    """Return a reason without names and numbers, so that equal ones are counted together."""
-    lines = text.splitlines()
-    if lines and "kinds of nodes" in lines[0] and len(lines) > 1:
+    """Return a reason in one line, without names and numbers of the test, so that equal ones are counted together."""
+    lines = text.splitlines() or [""]
+    if "kinds of nodes" in lines[0] and len(lines) > 1:
         lines = lines[1:2]
-    line = next((each for each in lines if "error" in each), lines[0] if lines else "")
-    line = re.sub(r"^error: m\.onnx: |^error: ", "", line.strip())
+    line = next((each for each in lines if "error" in each), lines[0])
+    line = re.sub(r"^error: (m|model)\.onnx: |^error: ", "", line.strip())
     line = re.sub(r"^node '[^']*'( and \d+ more)? ", "", line)
     line = re.sub(r"'[a-zA-Z_]*\d+[^']*'", "'…'", line)
     return line[:150]
 
 
+class Known:
+    """The list of tests that are not right: lines "name: reason", or "target name: reason"."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.lines: dict[tuple[str, str], str] = {}
+        for line in file.read_text().splitlines() if file.exists() else []:
+            if line and not line.startswith("#"):
+                test, _, reason = line.partition(": ")
+                target, _, name = test.rpartition(" ")
+                self.lines[target, name] = reason
+
+    def keys(self, name: str, target: str) -> list[tuple[str, str]]:
+        """Return the lines that a test has: one for all targets, and one for a target."""
+        return [key for key in (("", name), (target, name)) if key in self.lines]
+
+    def write(self) -> None:
+        """Write the list back."""
+        ordered = sorted(self.lines.items())
+        self.file.write_text(
+            HEADER
+            + "".join(f"{target + ' ' if target else ''}{name}: {reason}\n" for (target, name), reason in ordered)
+        )
+
+
 def main() -> int:
-    """Print counts, and write what each test came to."""
+    """Print counts and what is new, and return 1 for a failure that is not known."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("pattern", nargs="?", default="", help="tests to run: a regular expression")
+    parser.add_argument("pattern", nargs="*", default=[""], help="tests to run: regular expressions")
+    parser.add_argument("--target", default="cpu", help="what to compile for: cpu, reference, emulated:sm_90a, …")
+    parser.add_argument("--models", action="store_true", help="run the models among the package's files too")
+    parser.add_argument("--dynamic", action="store_true", help="give names to all sizes of inputs")
+    parser.add_argument("--sample", type=int, metavar="N", help="run so many of the tests, drawn with a fixed seed")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="writes what each test came to")
-    parser.add_argument("--dynamic", action="store_true", help="makes all dimensions of inputs sizes of the call")
-    parser.add_argument("--list", action="store_true", help="prints each test that is not right")
+    parser.add_argument("--json", type=Path, help="write what each test came to")
+    parser.add_argument("--list", action="store_true", help="print each test that is not right")
+    parser.add_argument("--known", type=Path, default=KNOWN, help="the list of tests that are not right")
+    parser.add_argument("--write-known", action="store_true", help="take out of the list what is right")
+    parser.add_argument("--add-known", action="store_true", help="add what is not right to the list")
     given = parser.parse_args()
-    global CASES, IS_DYNAMIC
-    CASES, IS_DYNAMIC = collect(given.pattern), given.dynamic
-    with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
-        results = list(pool.map(run, range(len(CASES)), chunksize=4))
-    counts = collections.Counter(kind for _, kind, _ in results)
-    reasons = collections.Counter((kind, reason_of(why)) for _, kind, why in results if kind != "right")
+    warnings.simplefilter("ignore")
+    cases = [*node_cases(), *(model_cases() if given.models else [])]
+    cases = sorted(
+        (case for case in cases if any(re.search(pattern, case.name) for pattern in given.pattern)),
+        key=lambda case: case.name,
+    )
+    if given.sample and given.sample < len(cases):
+        cases = random.Random(given.seed).sample(cases, given.sample)
+    parts = [cases[start : start + TESTS_OF_PROCESS] for start in range(0, len(cases), TESTS_OF_PROCESS)]
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        outcomes = [
+            outcome
+            for part in pool.map(lambda part: run_all(part, given.target, given.dynamic), parts)
+            for outcome in part
+        ]
+
+    counts = collections.Counter(outcome.kind for outcome in outcomes)
+    reasons = collections.Counter((each.kind, reason_of(each.reason)) for each in outcomes if each.kind != "right")
     for (kind, why), count in reasons.most_common():
         print(f"{count:5} {kind}: {why}")
     if given.list:
-        for name, kind, why in results:
-            if kind != "right":
-                print(f"{kind} {name}: {why}")
+        for outcome in outcomes:
+            if outcome.kind != "right":
+                print(f"{outcome.kind} {outcome.name}: {outcome.reason}")
     if given.json:
-        given.json.write_text(json.dumps({name: [kind, why] for name, kind, why in results}, indent=1))
-    print(", ".join(f"{kind} {count}" for kind, count in counts.most_common()), f"of {len(results)}")
-    return 0
+        given.json.write_text(json.dumps({name: [kind, why] for name, kind, why in outcomes}, indent=1))
+    print(", ".join(f"{kind} {count}" for kind, count in counts.most_common()), f"of {len(outcomes)}")
+    # The list is of models as they are.
+    return 0 if given.dynamic else compare(outcomes, given)
 
 
-CASES: list[Any] = []
-IS_DYNAMIC = False
+def compare(outcomes: list[Outcome], given: argparse.Namespace) -> int:
+    """Hold outcomes to the list. Returns 1 for those that differ."""
+    known = Known(given.known)
+    target = "" if given.target == "cpu" else given.target
+    new = [each for each in outcomes if each.kind != "right" and not known.keys(each.name, target)]
+    # What a target refuses may be right on others; a line for all holds where it was made.
+    mended = [
+        (name, key)
+        for name, kind, _ in outcomes
+        if kind == "right"
+        for key in known.keys(name, target)
+        if key[0] == target
+    ]
+    if given.add_known:
+        known.lines |= {(target, each.name): f"{each.kind}: {reason_of(each.reason)}" for each in new}
+        known.write()
+        new = []
+    if given.write_known:
+        for _, key in mended:
+            del known.lines[key]
+        known.write()
+        mended = []
+    for outcome in new:
+        print(f"not known: {outcome.kind} {outcome.name}: {outcome.reason}")
+    for name, _ in mended:
+        print(f"right by now, take it out of {given.known.name} (--write-known): {name}")
+    return 1 if new or mended else 0
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# test-onnx.sh PRESET sample|all: the tests of the ONNX standard (test/EndToEnd/onnx_node_tests.py), in the environment
+# .venv-onnx: a sample drawn with a fixed seed, of the CPU and of devices that the CPU stands in for, or all.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=${1:?usage: test-onnx.sh PRESET sample|all} which=${2:?usage: test-onnx.sh PRESET sample|all}
+export PYTHONPATH=$PWD/build/$preset/python OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS-1}
+export INTARSIA_KERNEL_CACHE=${INTARSIA_KERNEL_CACHE-$PWD/build/$preset/kernel-cache}
+status=0
+for target in cpu reference emulated:sm_90a emulated:gfx942; do
+  tests=(--models)
+  # Compiling for a GPU takes longer, and an emulated one is slow.
+  [ "$which" = all ] || case $target in
+  cpu) tests=(--sample 400) ;;
+  reference) tests=(--sample 100) ;;
+  *) tests=(--sample 50) ;;
+  esac
+  echo "==> Tests of the ONNX standard on $target"
+  .venv-onnx/bin/python test/EndToEnd/onnx_node_tests.py --jobs "$(nproc)" --target "$target" "${tests[@]}" </dev/null ||
+    status=1
+done
+exit "$status"
