@@ -237,8 +237,10 @@ PROBLEMS = {
             kernels.convolution,
             {"x": "*fp16", "w": "*fp16", "y": "*fp16", "rows": "i32"},
             MATRIX_TILES,
-            lambda tile: tile_constants(tile)
-            | {"height": IMAGE[0], "width": IMAGE[1], "channels": IMAGE[2], "columns": IMAGE[2]},
+            lambda tile: (
+                tile_constants(tile)
+                | {"height": IMAGE[0], "width": IMAGE[1], "channels": IMAGE[2], "columns": IMAGE[2]}
+            ),
         ),
         Problem(
             "linear W4A16",

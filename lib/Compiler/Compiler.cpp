@@ -7,6 +7,7 @@
 #include "intarsia/Compiler/Compiler.h"
 
 #include "dialects/Nn/Nn.h"
+#include "dialects/Rt/DeviceConfigurations.h"
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Fuse/Fuse.h"
 #include "intarsia/Import/Import.h"
@@ -17,12 +18,14 @@
 #include "lib/Compiler/DumpAfterEach.h"
 #include "lib/Compiler/ExplainFunctions.h"
 #include "lib/Compiler/Flags.h"
+#include "lib/Compiler/ListOps.h"
 #include "lib/Compiler/Precision.h"
 #include "lib/Compiler/Progress.h"
 #include "lib/Compiler/QuantizeDefaults.h"
 #include "lib/Support/File.h"
 #include "lib/Support/FileVersions.h"
 #include "lib/Support/MachineLimits.h"
+#include "lib/Support/WeightsDirectory.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -51,7 +54,7 @@ void printModelDiagnostic(Diagnostic &diagnostic) {
 class Compilation {
 public:
   explicit Compilation(const CompileOptions &options)
-      : options(options),
+      : options(options), weightsDirectory(options.weightsDirectory),
         progress(options.verbose || (llvm::sys::Process::StandardErrIsDisplayed() && options.output != "-")),
         dumper(options.dumpDirectory, options.elideResourceStrings) {}
 
@@ -81,12 +84,14 @@ private:
   llvm::Error load();
   llvm::Error legalize();
   llvm::Error runPhase(Phase phase);
+  llvm::Error reportDevices();
   llvm::Error verifyInput();
   llvm::Error run(PassManager &manager, Phase phase);
   llvm::Error writeArtifact(WeightPacking packing);
 
   const CompileOptions &options;
-  FileVersions inputs; ///< files of the model, which must not change before the result is there
+  WeightsDirectory weightsDirectory; ///< holds for what this compilation reads
+  FileVersions inputs;               ///< files of the model, which must not change before the result is there
   compiler::Progress progress;
   compiler::Dumper dumper;
   std::string output;
@@ -102,6 +107,8 @@ private:
   const importer::Importer *importer = nullptr; ///< of the model
   OwningOpRef<ModuleOp> module;
   std::optional<PrecisionFile> precision; ///< formats of tensors and caches
+  importer::ImportReport report;          ///< of the model, for --json
+  std::vector<FollowedDevices> followed;  ///< of the devices that the model names
 };
 
 std::string Compilation::archiveDirectory() const {
@@ -153,6 +160,8 @@ std::vector<std::string> Compilation::writtenFiles() const {
     files.push_back(output);
   if (!options.explainFile.empty())
     files.push_back(options.explainFile);
+  if (!options.reportFile.empty())
+    files.push_back(options.reportFile);
   return files;
 }
 
@@ -237,6 +246,9 @@ llvm::Error Compilation::checkModel() {
   if (!found)
     return found.takeError();
   importer = *found;
+  if (!importer->knownOps)
+    if (llvm::Error error = compiler::checkGraphFlags(options, importer->titleWithArticle()))
+      return error;
   if (!importer->isIR) {
     if (needsIR)
       return isNoIR(importer->titleWithArticle());
@@ -305,7 +317,15 @@ llvm::Error Compilation::legalize() {
 
 llvm::Error Compilation::load() {
   progress.begin("import");
-  auto imported = importer->import({options.model, options.import, context.get(), sources});
+  bool reports = !options.reportFile.empty();
+  auto imported =
+      importer->import({options.model, options.import, context.get(), sources, reports ? &report : nullptr});
+  // What becomes of devices that the model names is known after the partition phase.
+  bool isComplete = !imported || options.stopAfter < Phase::Partition ||
+                    !(*imported)->getOperation()->hasAttr(rt::deviceConfigurationsAttr);
+  if (reports && isComplete)
+    if (llvm::Error error = compiler::writeReport(report, options.model, bool(imported), options.reportFile))
+      return imported ? std::move(error) : llvm::joinErrors(imported.takeError(), std::move(error));
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
@@ -364,6 +384,7 @@ llvm::Error Compilation::declareTargets() {
 llvm::Error Compilation::runPhase(Phase phase) {
   progress.begin(compiler::phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
+  bool hasConfigurations = false;
   if (phase == Phase::Quantize) {
     QuantizeOptions chosen = compiler::withPrecision(options.quantize, precision);
     llvm::Expected<QuantizeOptions> complete = compiler::withDefaults(std::move(chosen), targetNames, *module);
@@ -371,7 +392,10 @@ llvm::Error Compilation::runPhase(Phase phase) {
       return complete.takeError();
     buildQuantizePipeline(manager, *complete);
   } else if (phase == Phase::Partition) {
-    buildPartitionPipeline(manager, options.partition);
+    hasConfigurations = (*module)->hasAttr(rt::deviceConfigurationsAttr);
+    PartitionOptions partition = options.partition;
+    followed = followDevices(*module, partition);
+    buildPartitionPipeline(manager, partition);
   } else if (phase == Phase::Fuse) {
     FuseOptions fuse;
     fuse.explainFile = options.explainFile;
@@ -384,7 +408,20 @@ llvm::Error Compilation::runPhase(Phase phase) {
   }
   if (llvm::Error error = run(manager, phase))
     return error;
+  if (phase == Phase::Partition && hasConfigurations)
+    if (llvm::Error error = reportDevices())
+      return error;
   return phase == Phase::Quantize ? compiler::checkAttention(options.quantize, *module) : llvm::Error::success();
+}
+
+/// Says what became of the devices that the model names.
+llvm::Error Compilation::reportDevices() {
+  finishDevices(*module, followed);
+  if (options.reportFile.empty())
+    return llvm::Error::success();
+  for (FollowedDevices &each : followed)
+    report.placements.push_back({each.node, each.configuration, each.isFollowed, each.why});
+  return compiler::writeReport(report, options.model, /*isImported=*/true, options.reportFile);
 }
 
 /// Verifies lowered IR from a file like IR that this process lowered.

@@ -7,6 +7,7 @@
 #include "lib/Compiler/Flags.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
@@ -58,7 +59,20 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
     flags.push_back("--rank-load=" + options.partition.rankLoad);
   for (const std::string &decision : options.flip)
     flags.push_back("--flip=" + decision);
+  for (const std::string &shape : options.import.shapes)
+    flags.push_back("--shape=" + shape);
+  for (const std::string &value : options.import.values)
+    flags.push_back("--set=" + value);
   return flags;
+}
+
+llvm::Error checkGraphFlags(const CompileOptions &options, llvm::StringRef kind) {
+  llvm::StringRef flag = !options.import.shapes.empty()   ? "--shape"
+                         : !options.import.values.empty() ? "--set"
+                         : !options.reportFile.empty()    ? "--json"
+                                                          : "";
+  return flag.empty() ? llvm::Error::success()
+                      : llvm::createStringError(flag + " is for ONNX files; '" + options.model + "' is " + kind);
 }
 
 llvm::Error checkFlags(const CompileOptions &options, Phase firstPhase) {
@@ -72,6 +86,8 @@ llvm::Error checkFlags(const CompileOptions &options, Phase firstPhase) {
   if (firstPhase > Phase::Import && options.import.context.has_value())
     return llvm::createStringError("--context is about the import of a model, which does not run with --start-from=" +
                                    first);
+  if (!options.weightsDirectory.empty() && !llvm::sys::fs::is_directory(options.weightsDirectory))
+    return llvm::createStringError("--weights-dir=" + options.weightsDirectory + ": is no directory");
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
   if (!options.quantize.segment && !options.quantize.segmentWeights.empty())

@@ -15,6 +15,9 @@ namespace intarsia::compiler {
 inline constexpr llvm::StringLiteral phaseNames[] = {"import", "quantize", "partition", "fuse",
                                                      "lower",  "target",   "assemble"};
 
+/// Refuses flags about inputs and ops of graphs for a model that is none: `kind` is "a GGUF file".
+llvm::Error checkGraphFlags(const CompileOptions &options, llvm::StringRef kind);
+
 /// Checks flags against each other, for a compilation that begins with a phase. The error says which to leave out or
 /// add.
 llvm::Error checkFlags(const CompileOptions &options, Phase firstPhase);

@@ -28,7 +28,14 @@ llvm::ArrayRef<Importer> importers() {
        /*isIR=*/false,
        importHuggingFace},
       {"GGUF file", "a file named .gguf", {".gguf"}, {}, /*isIR=*/false, importGguf},
-      {"ONNX file", "a file named .onnx", {".onnx"}, {}, /*isIR=*/false, importOnnx, /*needsLegalize=*/true},
+      {"ONNX file",
+       "a file named .onnx",
+       {".onnx"},
+       {},
+       /*isIR=*/false,
+       importOnnx,
+       /*needsLegalize=*/true,
+       knownOnnxOps},
       {"IR", "IR in a file named .mlir or .mlirbc", {".mlir", ".mlirbc"}, {}, /*isIR=*/true, importMlir},
   };
   return table;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
+#include "dialects/Rt/DeviceConfigurations.h"
 #include "dialects/Rt/Turns.h"
 #include "intarsia/Partition/Partition.h"
 #include "lib/Partition/KernelTimes.h"
@@ -84,7 +85,9 @@ private:
     SmallVector<double> ofStages;
     for (int64_t stage = 0; stage < stageCount(); ++stage)
       ofStages.push_back(ranks[stage % world]);
-    SmallVector<unsigned> begins = cutIntoStages(times, ofStages);
+    SmallVector<unsigned> begins = wantedStages(layers);
+    if (begins.empty())
+      begins = cutIntoStages(times, ofStages);
     begins.push_back(unsigned(count));
     std::vector<double> taken(stageCount(), 0);
     for (int64_t stage = 0; stage < stageCount(); ++stage)
@@ -95,6 +98,35 @@ private:
       }
     report(layers, begins, taken);
     return success();
+  }
+
+  /// Returns the first layer of each stage as the model has them; none if it does not say, or otherwise than can be: a
+  /// stage is neighbouring layers, and each rank has one.
+  SmallVector<unsigned> wantedStages(const Layers &layers) {
+    SmallVector<unsigned> begins = {0};
+    std::string why;
+    bool any = false;
+    for (auto [number, layer] : llvm::enumerate(layers.all()))
+      for (Operation *op : layer.ops) {
+        auto wanted = op->getAttrOfType<IntegerAttr>(rt::wantedStageAttr);
+        op->removeAttr(rt::wantedStageAttr);
+        if (!wanted)
+          continue;
+        any = true;
+        int64_t stage = wanted.getInt(), current = int64_t(begins.size()) - 1;
+        if (stage == current + 1 && (number > begins.back() || stage == 0))
+          begins.push_back(unsigned(number));
+        else if (stage != current && why.empty())
+          why = llvm::formatv("'{0}' is in stage {1}, and layers before it, or a part of it, in stage {2}", layer.name,
+                              stage, current);
+      }
+    if (!any)
+      return {};
+    if (why.empty() && int64_t(begins.size()) != stageCount())
+      why = llvm::formatv("the model has {0} stages, --partition={1} has {2}", begins.size(), text.getValue(),
+                          stageCount());
+    getOperation()->setAttr(rt::stagesOverruledAttr, StringAttr::get(&getContext(), why));
+    return why.empty() ? begins : SmallVector<unsigned>();
   }
 
   /// Says what each rank has, and for how much of the time of a prompt it waits for others.

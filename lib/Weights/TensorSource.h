@@ -181,6 +181,11 @@ public:
   /// Returns the indices in the archive.
   Origin originOf(int64_t element) const override { return input->originOf(inputElement(element)); }
   int64_t granule() const override { return std::max<int64_t>(1, shape().back()); }
+  /// All columns share pages, so that these are dropped after the last ones.
+  void drop(int64_t first, int64_t count) const override {
+    if (first + count == elements())
+      input->drop(0, input->elements());
+  }
 
 private:
   int64_t inputElement(int64_t element) const;

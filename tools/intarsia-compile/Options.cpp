@@ -65,6 +65,28 @@ struct Flags {
                  clEnumValN(Emit::Exe, "exe", "program with model and weights inside, as intarsia-run"),
                  clEnumValN(Emit::Obj, "obj", "relocatable object for a linker, weights beside it"),
                  clEnumValN(Emit::Bundle, "bundle", "artifacts for several architectures in one file"))};
+  cl::list<std::string> shapes{
+      "shape", cl::value_desc("NAME=sizes"), cl::cat(category),
+      cl::desc(
+          "Sizes of an input of an ONNX file, numbers and names: x=1x3xHxW, or with commas x=1,3,max_h,W; they fix or "
+          "name sizes that the file leaves open, and give a shape to an input without one; may be repeated")};
+  cl::list<std::string> values{
+      "set", cl::value_desc("NAME=value"), cl::cat(category),
+      cl::desc("Make an input of an ONNX file a constant, which calls do not give then: axes=[1,2], scale=0.5, "
+               "table=@file.npy; may be repeated")};
+  cl::opt<std::string> weightsDirectory{
+      "weights-dir", cl::value_desc("directory"), cl::cat(category),
+      cl::desc(
+          "Where an ONNX file may have data too, beside its own directory: links that it names are followed to files "
+          "below this one, as those of a cache of downloads")};
+  cl::opt<bool> listOps{
+      "list-ops", cl::ValueDisallowed, cl::cat(category),
+      cl::desc(
+          "List the ops of an ONNX file, whether each is imported, and why not, and end; without MODEL, list all ops "
+          "that are imported")};
+  cl::opt<std::string> json{
+      "json", cl::value_desc("file.json"), cl::cat(category),
+      cl::desc("Write that list as JSON; without --list-ops, when the model is imported or refused")};
   cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
   cl::list<std::string> caches{
       "kv", cl::CommaSeparated, cl::value_desc("format"), cl::cat(category),
@@ -265,7 +287,7 @@ std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptio
   if (flags.plan.empty()) {
     if (!flags.models.empty())
       refuse("--model says where a model of a plan is: give that with --plan");
-    if (flags.model.empty())
+    if (flags.model.empty() && !flags.listOps)
       refuse("there is no MODEL: give " + importer::listKindsBriefly() + "; --help shows more");
     return std::nullopt;
   }
@@ -281,8 +303,8 @@ std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptio
                "one of the two out");
   };
   refuseWithPlan(flags.targets, flags.quantize, flags.world, flags.partition, flags.rankSpeeds, flags.rankMessages,
-                 flags.placements, flags.gpuMemory, flags.matmulPrecision, flags.stopAfter, flags.startFrom,
-                 flags.emit);
+                 flags.placements, flags.gpuMemory, flags.matmulPrecision, flags.stopAfter, flags.startFrom, flags.emit,
+                 flags.shapes, flags.values, flags.weightsDirectory, flags.listOps, flags.json);
   DeployOptions options;
   options.plan = flags.plan;
   options.output = flags.output;
@@ -300,7 +322,7 @@ std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptio
 
 } // namespace
 
-std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, char **argv) {
+Request parseOptions(int argc, char **argv) {
   cl::ResetCommandLineParser();
   static Flags flags;
   cl::SetVersionPrinter(
@@ -335,7 +357,8 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
   options.partition.placements.assign(flags.placements.begin(), flags.placements.end());
   options.partition.gpuMemory = flags.gpuMemory;
   options.partition.world = flags.world;
-  if (!flags.partition.empty())
+  options.partition.isGiven = !flags.partition.empty();
+  if (options.partition.isGiven)
     setPartition(flags.partition, options.partition);
   options.partition.rankMemory = flags.rankMemory;
   options.partition.rankLoad = flags.rankLoad;
@@ -368,8 +391,12 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
   options.runner = flags.runner.empty() ? runnerBesideThis(argv[0]) : flags.runner;
   options.verbose = flags.verbose;
   options.elideResourceStrings = flags.elideResourceStrings;
+  options.import.shapes.assign(flags.shapes.begin(), flags.shapes.end());
+  options.import.values.assign(flags.values.begin(), flags.values.end());
+  options.weightsDirectory = flags.weightsDirectory;
+  options.reportFile = flags.json;
   std::optional<DeployOptions> deployed = parseDeployOptions(flags, options);
-  return {std::move(options), std::move(deployed)};
+  return {std::move(options), std::move(deployed), flags.listOps};
 }
 
 } // namespace intarsia

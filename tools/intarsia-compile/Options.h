@@ -9,13 +9,18 @@
 
 #include "intarsia/Compiler/Deploy.h"
 #include <optional>
-#include <utility>
 
 namespace intarsia {
 
-/// Parses the command line; ends the process after --help, --version or an unknown flag. The second result is there if
-/// a plan is to be compiled.
-std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, char **argv);
+/// What the command line asks for.
+struct Request {
+  CompileOptions options;
+  std::optional<DeployOptions> deployed; ///< of a plan that is to be compiled
+  bool listsOps = false;                 ///< of the model, in place of an artifact
+};
+
+/// Parses the command line; ends the process after --help, --version or an unknown flag.
+Request parseOptions(int argc, char **argv);
 
 } // namespace intarsia
 

@@ -13,6 +13,9 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   intarsia::explainLimits();
   intarsia::explainTruncatedFiles();
-  auto [options, deployed] = intarsia::parseOptions(argc, argv);
-  return (deployed ? intarsia::deploy(*deployed) : intarsia::compile(options)) ? 0 : 1;
+  auto [options, deployed, listsOps] = intarsia::parseOptions(argc, argv);
+  bool isDone = deployed   ? intarsia::deploy(*deployed)
+                : listsOps ? intarsia::listOps(options)
+                           : intarsia::compile(options);
+  return isDone ? 0 : 1;
 }

@@ -30,6 +30,7 @@ struct CompileOptions {
   std::optional<Phase> startFrom; ///< by default quantize for IR and else import
   std::string dumpDirectory;      ///< IR after each pass goes here, in numbered files
   std::string explainFile;        ///< decisions of the fuse phase as JSON
+  std::string reportFile;         ///< what import has to say of a model, as JSON (lib/Compiler/ListOps.h)
   std::vector<std::string> flip;  ///< ids of decisions to take the other way
   importer::ImportOptions import; ///< options of the import phase
   QuantizeOptions quantize;       ///< precision of weights and activations
@@ -37,6 +38,7 @@ struct CompileOptions {
   std::string precisionFile;
   PartitionOptions partition;       ///< which device runs what
   std::string archiveDirectory;     ///< folder of the archives of an .mlir; empty: beside it
+  std::string weightsDirectory;     ///< where models may keep data too (WeightsDirectory); empty: nowhere
   std::vector<std::string> targets; ///< --target; empty: what IR was made for, else this machine's CPU
   bool requireCubin = false;        ///< machine code for each NVIDIA GPU, or an error
   Emit emit = Emit::Shared;
@@ -52,6 +54,11 @@ void registerCompilerDialects(mlir::DialectRegistry &registry);
 
 /// Compiles a model. On an error prints to standard error, leaves no file half written and returns false.
 bool compile(const CompileOptions &options);
+
+/// Prints the ops of a model and whether they are imported, without compiling it; without a model all that are
+/// imported. Writes the same to `options.reportFile`, unless it is empty. On an error prints to standard error and
+/// returns false.
+bool listOps(const CompileOptions &options);
 
 /// Imports the Hugging Face directory `options.model`, quantizes its weights as `options.quantize` says, and writes the
 /// result as `written` says (writeQuantizedModel, which gets model and threads of `options`). On an error prints to

@@ -22,15 +22,42 @@ namespace intarsia::importer {
 
 /// The user's options for the import of a model.
 struct ImportOptions {
-  std::optional<int64_t> context; ///< maximal tokens of a text of a language model
+  std::optional<int64_t> context;  ///< maximal tokens of a text of a language model
+  std::vector<std::string> shapes; ///< of inputs, in place of the model's: "x=1x3xHxW"
+  std::vector<std::string> values; ///< of inputs that are constants: "axes=[1,2]", "axes=@file.npy"
+};
+
+/// What an importer has to say of a model beside its module.
+struct ImportReport {
+  /// Nodes of one op.
+  struct Op {
+    std::string name, domain; ///< the domain is empty for the standard's
+    int64_t version = 0;      ///< of the operator set
+    uint64_t count = 0;
+    std::string firstNode;
+    uint64_t refused = 0; ///< of these nodes
+    std::string reason;   ///< why they are refused; several reasons with "; " between them
+  };
+
+  /// What became of the devices that a model names for a node.
+  struct Placement {
+    std::string node, configuration;
+    bool isFollowed = false;
+    std::string reason;
+  };
+
+  std::vector<Op> ops;
+  std::vector<Placement> placements;
+  std::string problem; ///< why nothing is imported, where that is no op
 };
 
 /// The arguments of an importer.
 struct ImportRequest {
   llvm::StringRef path; ///< of the model
   const ImportOptions &options;
-  mlir::MLIRContext *context; ///< the dialects that the importer emits are loaded into it
-  llvm::SourceMgr &sources;   ///< empty; gets the text that locations of the module are in, if there is one
+  mlir::MLIRContext *context;     ///< the dialects that the importer emits are loaded into it
+  llvm::SourceMgr &sources;       ///< empty; gets the text that locations of the module are in, if there is one
+  ImportReport *report = nullptr; ///< filled, also where nothing is imported, by importers that take it
 };
 
 /// A kind of model: what it lies in, and how it is read.
@@ -44,6 +71,9 @@ struct Importer {
   /// The error says what is wrong, in which file, and what to try; it may be empty after diagnostics.
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> (*import)(const ImportRequest &request) = nullptr;
   bool needsLegalize = false; ///< true if the module has ops of other compilers, as IR may have
+  /// Returns the ops that it imports, each with its least version. Null for models that are no graphs of ops; of others
+  /// the importer takes shapes and values of inputs too, and fills a report.
+  std::vector<ImportReport::Op> (*knownOps)() = nullptr;
 
   bool isDirectory() const { return extensions.empty(); }
   /// Returns "GGUF file", "Hugging Face model directory", for messages.

@@ -53,6 +53,7 @@ struct PartitionOptions {
   std::string figures;        ///< file of intarsia-plan --probe whose times are those of a rank; empty: the catalogue's
   bool roundsMessages = false; ///< sums over ranks send 8 bits an element between hosts
   std::string rankLoad;        ///< "sequences:8,prompt:512", with 0 stages; empty: one call at the expected sizes
+  bool isGiven = false;        ///< the user says how ranks share the model; a model's own configuration does not then
 };
 
 /// On a module whose layers were split by memory: an array with a dictionary for each device (`device`, `layers`,
@@ -88,6 +89,20 @@ llvm::Error parsePartition(llvm::StringRef text, PartitionOptions &options);
 
 /// Returns the text that parsePartition reads.
 std::string partitionText(const PartitionOptions &options);
+
+/// What became of the devices that a model names for a node.
+struct FollowedDevices {
+  std::string node, configuration;
+  bool isFollowed = false;
+  bool isStage = false; ///< it names a stage of a pipeline
+  std::string why;      ///< why it was overruled
+};
+
+/// Follows the devices that a model names for its nodes (dialects/Rt/DeviceConfigurations.h), before the phase: ops get
+/// devices, and options a partition where the user gives none. `--place` comes later, and holds.
+std::vector<FollowedDevices> followDevices(mlir::ModuleOp module, PartitionOptions &options);
+/// Completes the outcomes after the phase, which may cut stages otherwise, and prints them in a remark.
+void finishDevices(mlir::ModuleOp module, std::vector<FollowedDevices> &outcomes);
 
 /// Adds the phase: ops get the devices that they run on.
 void buildPartitionPipeline(mlir::OpPassManager &pipeline, const PartitionOptions &options);

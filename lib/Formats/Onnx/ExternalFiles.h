@@ -9,6 +9,7 @@
 
 #include "lib/Support/File.h"
 #include "lib/Support/Status.h"
+#include "lib/Support/WeightsDirectory.h"
 
 #include <map>
 #include <memory>
@@ -19,10 +20,12 @@ namespace intarsia::onnx {
 
 /// Maps files below one directory, by names that come from a file which nobody vouches for. It is the only way to the
 /// data that a model keeps outside. What it guards against: paths out of the directory (CVE-2024-27318), symbolic links
-/// (CVE-2026-34447) and hard links (CVE-2026-34446) to files outside of it, pipes and devices.
+/// (CVE-2026-34447) and hard links (CVE-2026-34446) to files outside of it, pipes and devices. Files that are, at the
+/// end of all links, below the WeightsDirectory are opened too: caches of downloads are links.
 class ExternalFiles {
 public:
-  explicit ExternalFiles(std::string directory) : directory_(std::move(directory)) {}
+  explicit ExternalFiles(std::string directory)
+      : directory_(std::move(directory)), weightsDirectory_(WeightsDirectory::current()) {}
 
   /// Returns the mapped file of a name; it stays mapped as long as this object lives. The error says what is wrong with
   /// the name.
@@ -30,7 +33,7 @@ public:
   const std::map<std::string, std::unique_ptr<MappedFile>, std::less<>> &opened() const { return files_; }
 
 private:
-  std::string directory_;
+  std::string directory_, weightsDirectory_;
   std::map<std::string, std::unique_ptr<MappedFile>, std::less<>> files_;
 };
 

@@ -140,10 +140,31 @@ struct Attribute {
   std::vector<Graph> graphs;   ///< one of type Graph
 };
 
+/// How a tensor that a node reads or computes lies on devices.
+struct ShardingSpec {
+  struct Dimension {
+    int64_t axis = 0;                 ///< negative ones count from the back
+    std::vector<int64_t> shardCounts; ///< of parts of the axis that were axes of their own
+  };
+
+  std::string_view tensor;
+  std::vector<int64_t> devices; ///< numbers of devices, or of groups
+  std::vector<std::pair<int64_t, std::vector<int64_t>>> groups;
+  std::vector<Dimension> dimensions;
+};
+
+/// Where one of the configurations of the model has a node.
+struct NodeDevices {
+  std::string_view configuration;
+  std::optional<int64_t> stage; ///< of a pipeline
+  std::vector<ShardingSpec> specs;
+};
+
 struct Node {
   std::string_view name, op, domain, overload;
   std::vector<std::string_view> inputs, outputs; ///< "" for those that are left out
   std::vector<Attribute> attributes;
+  std::vector<NodeDevices> devices;
 
   const Attribute *find(std::string_view attribute) const {
     for (const Attribute &each : attributes)
@@ -174,11 +195,19 @@ struct Function {
   std::vector<OperatorSet> operatorSets;
 };
 
+/// Devices that an author had in mind for a model; from IR version 11 on.
+struct DeviceConfiguration {
+  std::string_view name;
+  int64_t count = 0;
+  std::vector<std::string_view> devices; ///< their names, or none
+};
+
 struct Model {
   int64_t irVersion = 0;
   std::vector<OperatorSet> operatorSets;
   Graph graph;
   std::vector<Function> functions;
+  std::vector<DeviceConfiguration> configurations;
 };
 
 } // namespace intarsia::onnx

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/Onnx/OnnxReader.h"
 
-#include "lib/Formats/Onnx/Wire.h"
+#include "lib/Formats/Onnx/OnnxDevices.h"
 
 #include <bit>
 #include <cstring>
@@ -18,23 +18,21 @@
 namespace intarsia::onnx {
 namespace {
 
-/// What a model may have at most. A file of some bytes must not take many times the memory of them.
-constexpr unsigned deepest = 64;              // graphs in graphs
-constexpr uint64_t mostMessages = 1ull << 20; // nodes, attributes, tensors, values, functions
+/// What a model may have at most.
+constexpr unsigned deepest = 64; // graphs in graphs
 constexpr size_t mostDimensions = 64;
+constexpr uint64_t tensorBytes = 384; // that archives and importers keep of a tensor, its key among them
 
 /// Reads the messages of one model.
 class ModelReader {
 public:
-  explicit ModelReader(ExternalFiles *external) : external(external) {}
+  ModelReader(ExternalFiles *external, uint64_t fileBytes) : external(external), budget(fileBytes) {}
 
   void readModel(Message message, Model &model);
 
 private:
   /// Adds a place to what is wrong inside of it: "graph: node 'n' (Conv): …".
   template <typename Read> void within(const std::string &place, Read read) {
-    if (++messages > mostMessages)
-      throw Malformed{place + ": the model has more than " + std::to_string(mostMessages) + " nodes and values"};
     try {
       read();
     } catch (const Malformed &malformed) {
@@ -56,7 +54,7 @@ private:
   void findExternal(const std::vector<std::pair<std::string_view, std::string_view>> &entries, Tensor &tensor);
 
   ExternalFiles *external;
-  uint64_t messages = 0;
+  Budget budget;
 };
 
 OperatorSet ModelReader::readOperatorSet(Message message) {
@@ -92,10 +90,13 @@ void ModelReader::readModel(Message message, Model &model) {
         readGraph(message.message(), model.graph, 0);
         break;
       case 8:
-        model.operatorSets.push_back(readOperatorSet(message.message()));
+        budget.add(model.operatorSets) = readOperatorSet(message.message());
         break;
       case 25:
-        readFunction(message.message(), model.functions.emplace_back());
+        readFunction(message.message(), budget.add(model.functions));
+        break;
+      case 26:
+        readConfiguration(message.message(), budget, budget.add(model.configurations));
         break;
       default:
         message.skip();
@@ -109,19 +110,26 @@ void ModelReader::readGraph(Message message, Graph &graph, unsigned depth) {
   if (depth > deepest)
     throw Malformed{"graphs are nested deeper than " + std::to_string(deepest)};
   within("graph", [&] {
+    uint64_t nodes = 0, tensors = 0;
+    for (Message counted = message; counted.next(); counted.skip()) {
+      nodes += counted.field() == 1;
+      tensors += counted.field() == 5;
+    }
+    budget.reserve(graph.nodes, nodes);
+    budget.reserve(graph.initializers, tensors);
     while (message.next())
       switch (message.field()) {
       case 1:
-        readNode(message.message(), graph.nodes.emplace_back(), depth);
+        readNode(message.message(), budget.add(graph.nodes), depth);
         break;
       case 5:
-        readTensor(message.message(), graph.initializers.emplace_back());
+        readTensor(message.message(), budget.add(graph.initializers));
         break;
       case 11:
-        readValue(message.message(), graph.inputs.emplace_back());
+        readValue(message.message(), budget.add(graph.inputs));
         break;
       case 12:
-        readValue(message.message(), graph.outputs.emplace_back());
+        readValue(message.message(), budget.add(graph.outputs));
         break;
       case 15:
         graph.hasSparse = true;
@@ -138,8 +146,21 @@ void ModelReader::readNode(Message message, Node &node, unsigned depth) {
   Message names = message;
   std::string place = "node";
   within(place, [&] {
+    uint64_t inputs = 0, outputs = 0, attributes = 0;
     while (names.next())
       switch (names.field()) {
+      case 1:
+        ++inputs;
+        names.skip();
+        break;
+      case 2:
+        ++outputs;
+        names.skip();
+        break;
+      case 5:
+        ++attributes;
+        names.skip();
+        break;
       case 3:
         node.name = names.text();
         break;
@@ -149,19 +170,22 @@ void ModelReader::readNode(Message message, Node &node, unsigned depth) {
       default:
         names.skip();
       }
+    budget.reserve(node.inputs, inputs);
+    budget.reserve(node.outputs, outputs);
+    budget.reserve(node.attributes, attributes);
   });
   place += " " + quoted(node.name) + " (" + std::string(node.op.substr(0, 64)) + ")";
   within(place, [&] {
     while (message.next())
       switch (message.field()) {
       case 1:
-        node.inputs.push_back(message.text());
+        budget.addText(message, node.inputs);
         break;
       case 2:
-        node.outputs.push_back(message.text());
+        budget.addText(message, node.outputs);
         break;
       case 5:
-        readAttribute(message.message(), node.attributes.emplace_back(), depth);
+        readAttribute(message.message(), budget.add(node.attributes), depth);
         break;
       case 7:
         node.domain = message.text();
@@ -169,11 +193,12 @@ void ModelReader::readNode(Message message, Node &node, unsigned depth) {
       case 8:
         node.overload = message.text();
         break;
+      case 10:
+        readDevices(message.message(), budget, budget.add(node.devices));
+        break;
       default:
         message.skip();
       }
-    if ((messages += node.inputs.size() + node.outputs.size()) > mostMessages)
-      throw Malformed{"the model has more than " + std::to_string(mostMessages) + " nodes and values"};
     if (node.domain == "ai.onnx")
       node.domain = "";
   });
@@ -237,18 +262,18 @@ void ModelReader::readAttribute(Message message, Attribute &attribute, unsigned 
       case 10:
       case 11:
         if (message.field() == 5 || message.field() == 10)
-          readTensor(message.message(), attribute.tensors.emplace_back());
+          readTensor(message.message(), budget.add(attribute.tensors));
         else
-          readGraph(message.message(), attribute.graphs.emplace_back(), depth + 1);
+          readGraph(message.message(), budget.add(attribute.graphs), depth + 1);
         break;
       case 7:
-        message.reals(floats, sizeof(float));
+        budget.addReals(message, floats, sizeof(float));
         break;
       case 8:
-        message.integers(attribute.integers);
+        budget.addIntegers(message, attribute.integers);
         break;
       case 9:
-        attribute.texts.push_back(message.text());
+        budget.addText(message, attribute.texts);
         break;
       case 20:
         attribute.type = AttributeType(message.number32());
@@ -283,28 +308,6 @@ std::pair<std::string_view, std::string_view> readEntry(Message message) {
       message.skip();
     }
   return entry;
-}
-
-/// Gives a tensor bytes of its own: those of numbers that the file has as variable-length integers, each an element of
-/// `bits`, or a byte of elements of 4 and 2 bits.
-void decode(const std::vector<int64_t> &values, unsigned bits, Tensor &tensor) {
-  bool arePacked = bits == 6; // as raw data has them, the first in the lowest bits
-  unsigned bytes = std::max(8u, bits) / 8;
-  auto memory =
-      std::make_shared<std::vector<uint8_t>>(arePacked ? (values.size() * bits + 7) / 8 : values.size() * bytes);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!arePacked) {
-      std::memcpy(memory->data() + i * bytes, &values[i], bytes);
-      continue;
-    }
-    uint16_t element = uint16_t((values[i] & 0x3F) << i * bits % 8);
-    (*memory)[i * bits / 8] |= uint8_t(element);
-    if (element > 0xFF)
-      (*memory)[i * bits / 8 + 1] |= uint8_t(element >> 8);
-  }
-  tensor.data = memory->data();
-  tensor.bytes = memory->size();
-  tensor.decoded = std::move(memory);
 }
 
 void join(const std::vector<std::string_view> &pieces, Tensor &tensor) {
@@ -382,16 +385,23 @@ uint64_t bytesOf(const Tensor &tensor, unsigned bits) {
 void ModelReader::readTensor(Message message, Tensor &tensor) {
   Message names = message;
   within("tensor", [&] {
-    while (names.next()) {
-      if (names.field() == 8)
+    budget.take(tensorBytes);
+    while (names.next())
+      switch (names.field()) {
+      case 2:
+        tensor.type = DataType(names.number32());
+        break;
+      case 8:
         tensor.name = names.text();
-      else
+        break;
+      default:
         names.skip();
-    }
+      }
   });
   within("tensor " + quoted(tensor.name), [&] {
     std::vector<std::string_view> reals;
-    std::vector<int64_t> integers;
+    std::shared_ptr<std::vector<uint8_t>> decoded; // of integers of variable length
+    unsigned elementBytes = std::max(8u, factsOf(tensor.type).bits) / 8;
     std::vector<std::pair<std::string_view, std::string_view>> entries;
     bool isExternal = false;
     unsigned dataField = 0; // that has the elements
@@ -403,23 +413,22 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
     while (message.next())
       switch (message.field()) {
       case 1:
-        message.integers(tensor.dims);
-        break;
-      case 2:
-        tensor.type = DataType(message.number32());
+        budget.addIntegers(message, tensor.dims);
         break;
       case 3:
         throw Malformed{"is a segment of a tensor"};
       case 4:
       case 10:
         takeFrom(message.field());
-        message.reals(reals, message.field() == 4 ? sizeof(float) : sizeof(double));
+        budget.addReals(message, reals, message.field() == 4 ? sizeof(float) : sizeof(double));
         break;
       case 5:
       case 7:
       case 11:
         takeFrom(message.field());
-        message.integers(integers);
+        if (!decoded)
+          decoded = std::make_shared<std::vector<uint8_t>>();
+        budget.addElements(message, *decoded, std::min<unsigned>(elementBytes, sizeof(int64_t)));
         break;
       case 9: {
         std::string_view raw = message.text();
@@ -429,7 +438,7 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
         break;
       }
       case 13:
-        entries.push_back(readEntry(message.message()));
+        budget.add(entries) = readEntry(message.message());
         break;
       case 14:
         isExternal = message.integer() == 1;
@@ -454,8 +463,13 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
       findExternal(entries, tensor);
     else if (!reals.empty())
       join(reals, tensor);
-    else if (!integers.empty())
-      decode(integers, facts.bits, tensor);
+    else if (decoded) {
+      if (facts.bits == 6)
+        pack(*decoded);
+      tensor.data = decoded->data();
+      tensor.bytes = decoded->size();
+      tensor.decoded = std::move(decoded);
+    }
     // A length is optional for external data, which then reaches further than the tensor.
     if (tensor.bytes < wanted || (tensor.bytes > wanted && !isExternal))
       throw Malformed{"has " + std::to_string(tensor.bytes) + " bytes of data, its dimensions need " +
@@ -483,7 +497,7 @@ void ModelReader::readTensorType(Message message, ValueType &type) {
       }
       if (type.dims.size() == mostDimensions)
         throw Malformed{"has more than " + std::to_string(mostDimensions) + " dimensions"};
-      ValueType::Dimension &dimension = type.dims.emplace_back();
+      ValueType::Dimension &dimension = budget.add(type.dims);
       Message each = shape.message();
       while (each.next())
         switch (each.field()) {
@@ -535,25 +549,25 @@ void ModelReader::readFunction(Message message, Function &function) {
         function.name = message.text();
         break;
       case 4:
-        function.inputs.push_back(message.text());
+        budget.addText(message, function.inputs);
         break;
       case 5:
-        function.outputs.push_back(message.text());
+        budget.addText(message, function.outputs);
         break;
       case 6:
-        function.attributes.push_back(message.text());
+        budget.addText(message, function.attributes);
         break;
       case 7:
-        readNode(message.message(), function.nodes.emplace_back(), 0);
+        readNode(message.message(), budget.add(function.nodes), 0);
         break;
       case 9:
-        function.operatorSets.push_back(readOperatorSet(message.message()));
+        budget.add(function.operatorSets) = readOperatorSet(message.message());
         break;
       case 10:
         function.domain = message.text();
         break;
       case 11:
-        readAttribute(message.message(), function.defaults.emplace_back(), 0);
+        readAttribute(message.message(), budget.add(function.defaults), 0);
         if (!function.defaults.back().reference.empty())
           throw Malformed{"the default of attribute " + quoted(function.defaults.back().name) +
                           " refers to another attribute"};
@@ -573,7 +587,7 @@ void ModelReader::readFunction(Message message, Function &function) {
 
 std::string readModel(std::string_view bytes, ExternalFiles *external, Model &model) {
   try {
-    ModelReader(external).readModel(Message(bytes), model);
+    ModelReader(external, bytes.size()).readModel(Message(bytes), model);
   } catch (const Malformed &malformed) {
     return malformed.what;
   }

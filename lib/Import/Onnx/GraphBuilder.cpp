@@ -18,8 +18,9 @@ using namespace mlir;
 
 namespace intarsia::onnx {
 
-/// Nodes that are built in all, those of functions counted for each call.
-static constexpr uint64_t mostNodes = 1 << 20;
+/// Nodes of functions and nested graphs that are written out, counted for each call: functions that call others twice
+/// may be few and stand for any number.
+static constexpr uint64_t mostNodes = 1 << 17;
 /// Functions and graphs that are built inside of one another.
 static constexpr unsigned deepest = 64;
 static constexpr llvm::StringLiteral tooDeep = "functions and nested graphs are more than 64 deep";
@@ -28,8 +29,10 @@ static constexpr uint64_t leastWeight = 1024;
 
 static llvm::StringRef textOf(std::string_view text) { return {text.data(), text.size()}; }
 
-GraphBuilder::GraphBuilder(importer::ModuleBuilder &builder, const File &file, Refusals &refusals)
-    : builder(builder), file(file), refusals(refusals), weights(file), operatorSets(file.model().operatorSets) {
+GraphBuilder::GraphBuilder(importer::ModuleBuilder &builder, const File &file, const GivenInputs &given,
+                           Refusals &refusals)
+    : builder(builder), file(file), given(given), refusals(refusals), weights(file),
+      operatorSets(file.model().operatorSets) {
   for (const Function &function : file.model().functions)
     functions.try_emplace({function.domain, function.name, function.overload}, &function);
 }
@@ -75,6 +78,18 @@ static Value unpacked(importer::ModuleBuilder &builder, Location at, Value bytes
   return builder.reshape(at, flat, tensor.dims);
 }
 
+/// Returns the constant of a tensor that is too large to be followed, and that is in no archive.
+static Value constantOf(OpBuilder &builder, Location at, const Tensor &tensor, Type element) {
+  auto type = RankedTensorType::get(tensor.dims, element);
+  // Bits lie in bytes in tensors.
+  if (element.isInteger(1))
+    return arith::ConstantOp::create(
+        builder, at,
+        DenseElementsAttr::get(type, llvm::ArrayRef(reinterpret_cast<const bool *>(tensor.data), tensor.bytes)));
+  llvm::ArrayRef<char> bytes(reinterpret_cast<const char *>(tensor.data), tensor.bytes);
+  return arith::ConstantOp::create(builder, at, DenseElementsAttr::getFromRawBuffer(type, bytes));
+}
+
 Value GraphBuilder::tensorOf(Location at, GraphValue &value) {
   if (value.tensor)
     return value.tensor;
@@ -90,11 +105,13 @@ Value GraphBuilder::tensorOf(Location at, GraphValue &value) {
     block = block->getParentOp()->getBlock();
   if (isConstant)
     ops().setInsertionPointToStart(block);
-  if (value.stored && value.stored->bytes >= leastWeight) {
+  if (value.stored && value.stored->bytes >= leastWeight && !value.stored->key.empty()) {
     Value weight = builder.weight(at, weights, value.stored->key);
     return value.tensor = bitsOf(value.type) < 8 ? unpacked(builder, at, weight, *value.stored) : weight;
   }
   const Elements *elements = elementsOf(value);
+  if (!elements && value.stored && bitsOf(value.type) >= 8)
+    return value.tensor = constantOf(ops(), at, *value.stored, element);
   if (!elements)
     return {};
   auto type = RankedTensorType::get(elements->shape, element);
@@ -196,23 +213,24 @@ void GraphBuilder::declareInputs(const Graph &graph) {
   for (const ValueInfo &info : graph.inputs) {
     llvm::StringRef name = textOf(info.name);
     // Files before IR version 4 list what they store among the inputs.
-    if (stored.contains(name))
+    if (stored.contains(name) || given.valueOf(name))
       continue;
+    ValueType type = given.typeOf(info);
     auto report = [&](const llvm::Twine &what) { builder.sink().report("input '" + name + "' " + what); };
     if (name.empty())
       return builder.sink().report("an input has no name");
-    if (!info.type.isTensor)
+    if (!type.isTensor)
       return report("is no tensor; sequences, optional values and maps are not passed");
-    if (!elementType(info.type.element, context()))
-      return report("has elements of type " + nameOf(info.type.element) + ", which calls do not pass");
-    if (!info.type.hasShape)
-      return report("has no shape; its number of dimensions must be known");
+    if (!elementType(type.element, context()))
+      return report("has elements of type " + nameOf(type.element) + ", which calls do not pass");
+    if (!type.hasShape)
+      return report("has no shape; its number of dimensions must be known, give it by --shape=" + name + "=1x3xHxW");
     importer::Input &input = inputs.emplace_back();
     input.name = name;
-    input.element = elementType(info.type.element, context());
-    input.isUnsigned = hasNoSign(info.type.element);
-    types.push_back(info.type.element);
-    for (auto [number, dimension] : llvm::enumerate(info.type.dims)) {
+    input.element = elementType(type.element, context());
+    input.isUnsigned = hasNoSign(type.element);
+    types.push_back(type.element);
+    for (auto [number, dimension] : llvm::enumerate(type.dims)) {
       llvm::StringRef symbol = textOf(dimension.name);
       if (dimension.value && *dimension.value >= 0)
         input.shape.push_back(*dimension.value);
@@ -233,12 +251,17 @@ void GraphBuilder::declareInputs(const Graph &graph) {
     setShape(value.tensor, input.shape);
     define(input.name, std::move(value));
   }
+  for (const ValueInfo &info : graph.inputs)
+    if (const GraphValue *value = given.valueOf(textOf(info.name)))
+      define(textOf(info.name), *value);
 }
 
-void GraphBuilder::defineInitializers(const Graph &graph) {
+void GraphBuilder::defineInitializers(const Graph &graph, bool isMain) {
   if (graph.hasSparse)
     return builder.sink().report("sparse initializers are not imported");
   for (const Tensor &tensor : graph.initializers) {
+    if (isMain && given.valueOf(textOf(tensor.name)))
+      continue;
     GraphValue value;
     value.type = tensor.type;
     value.stored = &tensor;
@@ -312,8 +335,9 @@ void GraphBuilder::buildFunction(const Node &node, const Function &function) {
 
 void GraphBuilder::buildNode(const Node &node) {
   llvm::StringRef op = textOf(node.op), domain = textOf(node.domain);
-  if (++nodesBuilt > mostNodes)
-    return builder.sink().report("the model has more than " + llvm::Twine(mostNodes) + " nodes, functions written out");
+  if (depth > 0 && ++nodesBuilt > mostNodes)
+    return builder.sink().report("functions and nested graphs written out have more than " + llvm::Twine(mostNodes) +
+                                 " nodes");
   // A reason of its own is given for results that are missing although nothing else is.
   auto leaveOut = [&](bool hasReason) {
     for (auto [number, output] : llvm::enumerate(node.outputs))
@@ -435,7 +459,7 @@ void GraphBuilder::build() {
   declareInputs(graph);
   if (builder.sink().any())
     return;
-  defineInitializers(graph);
+  defineInitializers(graph, /*isMain=*/true);
   buildNodes(graph.nodes);
   if (builder.sink().any())
     return;

@@ -8,6 +8,7 @@
 #define INTARSIA_IMPORT_ONNX_GRAPHBUILDER_H
 
 #include "lib/Formats/Onnx/OnnxFile.h"
+#include "lib/Import/Onnx/GivenInputs.h"
 #include "lib/Import/Onnx/GraphValue.h"
 #include "lib/Import/Onnx/Refusals.h"
 #include "llvm/ADT/DenseMap.h"
@@ -35,7 +36,7 @@ private:
 /// all that is missing.
 class GraphBuilder {
 public:
-  GraphBuilder(importer::ModuleBuilder &builder, const File &file, Refusals &refusals);
+  GraphBuilder(importer::ModuleBuilder &builder, const File &file, const GivenInputs &given, Refusals &refusals);
 
   void build();
 
@@ -85,13 +86,15 @@ private:
   void buildNodes(llvm::ArrayRef<Node> nodes);
   void buildNode(const Node &node);
   void buildFunction(const Node &node, const Function &function);
-  void defineInitializers(const Graph &graph);
+  /// Defines the tensors that a graph has, but for those of inputs that the user has set.
+  void defineInitializers(const Graph &graph, bool isMain = false);
   int64_t versionOf(llvm::StringRef domain) const;
   bool isMissing(llvm::StringRef name) const;
   void outputs(const Graph &graph);
 
   importer::ModuleBuilder &builder;
   const File &file;
+  const GivenInputs &given;
   Refusals &refusals;
   OnnxWeights weights;
   /// The functions of the model by their domains, names and overloads.

@@ -66,10 +66,18 @@ Value NodeContext::tensor(size_t number) {
   return filled({}, ops().getF32FloatAttr(0));
 }
 
+/// Returns how an input that the call itself gives becomes one that the compiler knows.
+std::string NodeContext::advice(size_t number) {
+  auto argument = dyn_cast_if_present<BlockArgument>(input(number).tensor);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  auto name = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name") : StringAttr();
+  return name ? ": --set=" + printable(std::string_view(name.getValue())) + "=… makes it a constant" : "";
+}
+
 const Elements *NodeContext::elements(size_t number, llvm::StringRef name) {
   const Elements *elements = has(number) ? graph.elementsOf(input(number)) : nullptr;
   if (!elements)
-    refuse("input '" + name + "' is computed by the call, and must be known to the compiler");
+    refuse("input '" + name + "' is computed by the call, and must be known to the compiler" + advice(number));
   return elements;
 }
 

@@ -107,6 +107,8 @@ public:
   Size product(llvm::ArrayRef<Size> sizes);
 
 private:
+  std::string advice(size_t input);
+
   const bool anyElements; ///< of the op: results may have elements of small types
   NodeContext *whole;     ///< the node that this one is a part of, which is refused in its place; null if there is none
   bool refused = false;

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 
@@ -45,6 +46,17 @@ static llvm::Error printable(llvm::StringRef message) {
   return llvm::createStringError(text);
 }
 
+std::vector<ImportReport::Op> knownOnnxOps() {
+  std::vector<ImportReport::Op> ops;
+  for (const onnx::OpRow *row : onnx::allOps()) {
+    ImportReport::Op &op = ops.emplace_back();
+    op.name = row->name;
+    op.domain = row->domain;
+    op.version = row->since;
+  }
+  return ops;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(const ImportRequest &request) {
   MLIRContext *context = request.context;
   context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, linalg::LinalgDialect,
@@ -58,17 +70,25 @@ llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(const ImportRequest &request) {
     return printable(status.message());
   Errors errors;
   onnx::Refusals refusals;
+  auto report = llvm::make_scope_exit([&] {
+    if (!request.report)
+      return;
+    onnx::countOps(file->model(), refusals, *request.report);
+    request.report->problem = llvm::toString(printable(errors.message()));
+  });
   checkVersions(file->model(), errors);
+  onnx::GivenInputs given(request.options, file->model().graph, errors);
   OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, name)));
   ModuleBuilder builder(*module, errors);
   if (!errors.any())
-    onnx::GraphBuilder(builder, *file, refusals).build();
+    onnx::GraphBuilder(builder, *file, given, refusals).build();
   if (errors.any())
     return printable(name + ": " + errors.message());
   if (refusals.any())
     return printable(name + ": " + refusals.text());
   if (failed(verify(*module)))
     return llvm::createStringError(name + ": the graph cannot be imported");
+  onnx::noteDeviceConfigurations(file->model(), *module);
   return module;
 }
 

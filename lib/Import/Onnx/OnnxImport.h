@@ -14,6 +14,9 @@ namespace intarsia::importer {
 /// Reads a file named .onnx. Its graph becomes the function `main`. The error names all nodes that are not imported.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(const ImportRequest &request);
 
+/// Returns the ops that are imported, each with its least version.
+std::vector<ImportReport::Op> knownOnnxOps();
+
 } // namespace intarsia::importer
 
 #endif

@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/OpTable.h"
 
+#include <tuple>
+
 namespace intarsia::onnx {
 
-const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
-  static const llvm::StringMap<const OpRow *> table = [] {
+static const llvm::StringMap<const OpRow *> &table() {
+  static const llvm::StringMap<const OpRow *> all = [] {
     llvm::StringMap<const OpRow *> rows;
     for (llvm::ArrayRef<OpRow> group : {elementwiseOps(),
                                         castOps(),
@@ -50,7 +52,21 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
         rows[(row.domain + "/" + row.name).str()] = &row;
     return rows;
   }();
-  return table.lookup((domain + "/" + name).str());
+  return all;
+}
+
+const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
+  return table().lookup((domain + "/" + name).str());
+}
+
+std::vector<const OpRow *> allOps() {
+  std::vector<const OpRow *> rows;
+  for (const auto &entry : table())
+    rows.push_back(entry.second);
+  llvm::sort(rows, [](const OpRow *one, const OpRow *other) {
+    return std::tuple(one->domain, one->name) < std::tuple(other->domain, other->name);
+  });
+  return rows;
 }
 
 } // namespace intarsia::onnx

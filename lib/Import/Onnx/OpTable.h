@@ -64,6 +64,15 @@ llvm::ArrayRef<OpRow> microsoftQuantizedOps();
 /// Returns the op of a name, null if it is not imported.
 const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);
 
+/// Returns all ops, by domain and name.
+std::vector<const OpRow *> allOps();
+
+/// Lists the ops of a model, its nested graphs and functions included, with what is refused of them.
+void countOps(const Model &model, const Refusals &refusals, importer::ImportReport &report);
+
+/// Notes the devices that a model names for its nodes on the module (dialects/Rt/DeviceConfigurations.h).
+void noteDeviceConfigurations(const Model &model, mlir::ModuleOp module);
+
 /// Builds a node whose inputs are known as elements, if it is one of those that shapes are computed by. Returns false
 /// if it is not, or if they are not known.
 bool foldNode(NodeContext &node);

@@ -28,6 +28,7 @@ public:
 
   void add(const Node &node, int64_t version, const llvm::Twine &reason);
   bool any() const { return !all.empty(); }
+  const std::vector<Refusal> &list() const { return all; }
   /// Returns a line for each, those of one line as that line.
   std::string text() const;
 

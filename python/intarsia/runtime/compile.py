@@ -5,16 +5,20 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ..support.errors import CompileError, NotFoundError
+import numpy as np
+
+from ..support.errors import CompileError, InvalidArgumentError, NotFoundError
 from ..support.tools import find_tool
 from ..support.work import locks
 from .module import Module, load
@@ -31,6 +35,9 @@ def compile(
     output: str | os.PathLike[str] | None = None,
     *,
     quantize_parts: Sequence[str] = (),
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    weights_dir: str | os.PathLike[str] | None = None,
     options: Sequence[str] = (),
 ) -> Module:
     """Compile a model ahead of time and load the result.
@@ -56,6 +63,15 @@ def compile(
     quantize_parts : sequence of str
         The parts whose weights are quantized, each optionally with its own format: ``["linears", "lm_head=int4"]``.
         Without it, all parts.
+    shapes : mapping of str to sequence of int and str, optional
+        Sizes of inputs of an ONNX file, numbers and names of sizes: ``{"x": [1, 3, "height", "width"]}``. They fix or
+        name sizes that the file leaves open, and give a shape to an input without one.
+    values : mapping of str to array-like, optional
+        Inputs of an ONNX file that become constants, which calls do not give then: ``{"axes": [1, 2]}``. An array must
+        have the input's type; numbers and lists of them get it.
+    weights_dir : path, optional
+        Where an ONNX file may have data too, beside its own directory: links that it names are followed to files below
+        this one, as those of a cache of downloads.
     options : sequence of str
         More flags for intarsia-compile.
 
@@ -77,15 +93,41 @@ def compile(
         flags.append(f"--quantize-parts={','.join(quantize_parts)}")
     if kv is not None:
         flags.append(f"--kv={kv}")
-    if output is not None:
-        _run([os.fspath(path), "-o", os.fspath(output), *flags, *options])
-        return load(output)
+    for name, shape in (shapes or {}).items():
+        flags.append(f"--shape={name}={','.join(map(str, shape))}{',' if len(shape) == 1 else ''}")
+    if weights_dir is not None:
+        flags.append(f"--weights-dir={os.fspath(weights_dir)}")
     folder = tempfile.TemporaryDirectory(prefix="intarsia-")
+    for number, (name, value) in enumerate((values or {}).items()):
+        flags.append(f"--set={name}={_value_text(value, Path(folder.name) / f'value{number}.npy')}")
+    if output is not None:
+        with folder:
+            _run([os.fspath(path), "-o", os.fspath(output), *flags, *options])
+        return load(output)
     artifact = Path(folder.name) / "module.itx"
     _run([os.fspath(path), "-o", str(artifact), *flags, *options])
     module = load(artifact)
     module._keep_alive = folder
     return module
+
+
+def _value_text(value: Any, file: Path) -> str:
+    """Return a value as --set takes it: arrays are written to a file."""
+    if isinstance(value, np.generic):
+        value = value.item() if value.dtype.kind in "biuf" else np.asarray(value)
+    if not hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        try:
+            return json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"a value is an array, numbers or lists of them: {error}", "invalid argument"
+            ) from None
+    array = np.asarray(value if hasattr(value, "__array__") else np.from_dlpack(value))
+    # Floats that NumPy has no type of its own for are their bytes in files.
+    if array.dtype.kind == "V":
+        array = array.view(f"u{array.itemsize}")
+    np.save(file, array)
+    return f"@{file}"
 
 
 @functools.cache
