@@ -8,6 +8,8 @@ preset=${1:?usage: test-onnx.sh PRESET sample|all} which=${2:?usage: test-onnx.s
 export PYTHONPATH=$PWD/build/$preset/python OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS-1}
 export INTARSIA_KERNEL_CACHE=${INTARSIA_KERNEL_CACHE-$PWD/build/$preset/kernel-cache}
 status=0
+echo "==> Tests of intarsia.onnx"
+.venv-onnx/bin/python test/EndToEnd/onnx_backend_tests.py </dev/null || status=1
 for target in cpu reference emulated:sm_90a emulated:gfx942; do
   tests=(--models)
   # Compiling for a GPU takes longer, and an emulated one is slow.
