@@ -575,6 +575,9 @@ bool Folder::run() {
 
 } // namespace
 
-bool foldNode(NodeContext &node) { return Folder(node).run(); }
+bool foldNode(NodeContext &node) {
+  // Ops of versions before 7 that have it broadcast in a way of their own.
+  return !node.hasAttribute("broadcast") && Folder(node).run();
+}
 
 } // namespace intarsia::onnx

@@ -180,6 +180,13 @@ void pRelu(NodeContext &node) {
   if (node.isRefused() || !node.isOf(0, isNumber, "numbers") || !node.areOneType({0, 1}))
     return;
   DataType type = node.typeOf(0);
+  // Before version 7 a vector has a number for each channel.
+  int64_t behind = tensorType(x).getRank() - 2;
+  if (node.version < 7 && behind > 0 && tensorType(slope).getRank() == 1 && tensorType(slope).getDimSize(0) != 1) {
+    Shape shape = node.graph.shapeOf(node.at, slope);
+    shape.append(behind, Size(1));
+    slope = node.reshaped(slope, shape);
+  }
   node.result(combine(node, {x, slope}, type, [](Scalars &s, Value v, Value by) -> Value {
     if (isFloat(s.type))
       return choose(s, isBelow(s, v, s.number(0)), multiply(s, v, by), v);
@@ -311,7 +318,7 @@ llvm::ArrayRef<OpRow> activationOps() {
       {"", "Mish", 18, mish},
       {"", "Swish", 24, swish},
       {"", "Shrink", 9, shrink},
-      {"", "PRelu", 7, pRelu},
+      {"", "PRelu", 1, pRelu},
       {"", "Softmax", 1, softmax},
       {"", "LogSoftmax", 1, logSoftmax},
       {"", "Hardmax", 1, hardmax},

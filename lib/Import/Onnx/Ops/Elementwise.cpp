@@ -51,10 +51,29 @@ bool isIn(NodeContext &node, Domain domain) {
   llvm_unreachable("all domains are handled");
 }
 
+/// Returns the second input of an op of two. Versions before 7 say which dimension of the first one its first stands at,
+/// by the attribute 'axis'; without it they broadcast as others do.
+Value secondInput(NodeContext &node) {
+  Value tensor = node.tensor(1);
+  if (node.version >= 7 || node.isRefused() || !node.hasAttribute("axis"))
+    return tensor;
+  Shape shape = node.graph.shapeOf(node.at, tensor);
+  int64_t rank = node.rankOf(0), axis = node.axis(node.integer("axis", 0), rank);
+  if (node.isRefused())
+    return tensor;
+  if (axis + int64_t(shape.size()) > rank) {
+    node.refuse("attribute 'axis' is " + llvm::Twine(axis) + ", inputs have " + llvm::Twine(rank) + " and " +
+                llvm::Twine(shape.size()) + " dimensions");
+    return tensor;
+  }
+  shape.append(rank - axis - shape.size(), Size(1));
+  return node.reshaped(tensor, shape);
+}
+
 template <Binary compute, Domain domain = Domain::Numbers> void binary(NodeContext &node) {
   if (!isIn(node, domain) || !node.areOneType({0, 1}))
     return;
-  Value left = node.tensor(0), right = node.tensor(1);
+  Value left = node.tensor(0), right = secondInput(node);
   if (!node.isRefused())
     node.result(combine(node, {left, right}, node.typeOf(0), compute));
 }
@@ -156,7 +175,7 @@ void mod(NodeContext &node) {
 
 /// The exponent may be of another type than the base, whose type the result has.
 void power(NodeContext &node) {
-  Value base = node.tensor(0), exponent = node.tensor(1);
+  Value base = node.tensor(0), exponent = secondInput(node);
   DataType type = node.typeOf(0), by = node.typeOf(1);
   if (node.isRefused() || !isIn(node, Domain::Numbers) || !node.isOf(1, isNumber, "numbers"))
     return;
@@ -191,7 +210,7 @@ void power(NodeContext &node) {
 template <arith::CmpFPredicate ofFloats, arith::CmpIPredicate ofSigned, arith::CmpIPredicate ofUnsigned>
 void compare(NodeContext &node) {
   DataType type = node.typeOf(0);
-  Value left = node.tensor(0), right = node.tensor(1);
+  Value left = node.tensor(0), right = secondInput(node);
   if (node.isRefused() || !node.areOneType({0, 1}))
     return;
   node.result(0,
@@ -391,24 +410,24 @@ llvm::ArrayRef<OpRow> elementwiseOps() {
   using F = arith::CmpFPredicate;
   using I = arith::CmpIPredicate;
   static const OpRow rows[] = {
-      {"", "Add", 7, binary<arithmetic<arith::AddFOp, arith::AddIOp>>},
-      {"", "Sub", 7, binary<arithmetic<arith::SubFOp, arith::SubIOp>>},
-      {"", "Mul", 7, binary<arithmetic<arith::MulFOp, arith::MulIOp>>},
-      {"", "Div", 7, binary<divide>},
+      {"", "Add", 1, binary<arithmetic<arith::AddFOp, arith::AddIOp>>},
+      {"", "Sub", 1, binary<arithmetic<arith::SubFOp, arith::SubIOp>>},
+      {"", "Mul", 1, binary<arithmetic<arith::MulFOp, arith::MulIOp>>},
+      {"", "Div", 1, binary<divide>},
       {"", "Mod", 10, mod},
-      {"", "Pow", 7, power},
+      {"", "Pow", 1, power},
       {"", "Max", 6, variadic<largest>},
       {"", "Min", 6, variadic<smallest>},
       {"", "Sum", 6, variadic<arithmetic<arith::AddFOp, arith::AddIOp>>},
       {"", "Mean", 6, mean},
-      {"", "Equal", 7, compare<F::OEQ, I::eq, I::eq>},
-      {"", "Greater", 7, compare<F::OGT, I::sgt, I::ugt>},
+      {"", "Equal", 1, compare<F::OEQ, I::eq, I::eq>},
+      {"", "Greater", 1, compare<F::OGT, I::sgt, I::ugt>},
       {"", "GreaterOrEqual", 12, compare<F::OGE, I::sge, I::uge>},
-      {"", "Less", 7, compare<F::OLT, I::slt, I::ult>},
+      {"", "Less", 1, compare<F::OLT, I::slt, I::ult>},
       {"", "LessOrEqual", 12, compare<F::OLE, I::sle, I::ule>},
-      {"", "And", 7, binary<bitwise<arith::AndIOp>, Domain::Bools>},
-      {"", "Or", 7, binary<bitwise<arith::OrIOp>, Domain::Bools>},
-      {"", "Xor", 7, binary<bitwise<arith::XOrIOp>, Domain::Bools>},
+      {"", "And", 1, binary<bitwise<arith::AndIOp>, Domain::Bools>},
+      {"", "Or", 1, binary<bitwise<arith::OrIOp>, Domain::Bools>},
+      {"", "Xor", 1, binary<bitwise<arith::XOrIOp>, Domain::Bools>},
       {"", "BitwiseAnd", 18, binary<bitwise<arith::AndIOp>, Domain::Integers>},
       {"", "BitwiseOr", 18, binary<bitwise<arith::OrIOp>, Domain::Integers>},
       {"", "BitwiseXor", 18, binary<bitwise<arith::XOrIOp>, Domain::Integers>},

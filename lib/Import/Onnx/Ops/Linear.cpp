@@ -198,7 +198,7 @@ void einsum(NodeContext &node) {
 llvm::ArrayRef<OpRow> linearOps() {
   static const OpRow rows[] = {
       {"", "MatMul", 1, matMul},
-      {"", "Gemm", 7, gemm},
+      {"", "Gemm", 1, gemm},
       {"", "Einsum", 12, einsum},
   };
   return rows;

@@ -316,7 +316,7 @@ void meanVarianceNorm(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> normOps() {
   static const OpRow rows[] = {
-      {"", "BatchNormalization", 7, batchNorm},  {"", "InstanceNormalization", 6, instanceNorm},
+      {"", "BatchNormalization", 1, batchNorm},  {"", "InstanceNormalization", 6, instanceNorm},
       {"", "GroupNormalization", 18, groupNorm}, {"", "LayerNormalization", 17, layerNorm},
       {"", "RMSNormalization", 23, rmsNorm},     {"", "LRN", 1, localResponseNorm},
       {"", "LpNormalization", 1, lpNorm},        {"", "MeanVarianceNormalization", 9, meanVarianceNorm},
