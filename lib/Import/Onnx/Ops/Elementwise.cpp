@@ -51,8 +51,8 @@ bool isIn(NodeContext &node, Domain domain) {
   llvm_unreachable("all domains are handled");
 }
 
-/// Returns the second input of an op of two. Versions before 7 say which dimension of the first one its first stands at,
-/// by the attribute 'axis'; without it they broadcast as others do.
+/// Returns the second input of an op of two. Versions before 7 say which dimension of the first one its first stands
+/// at, by the attribute 'axis'; without it they broadcast as others do.
 Value secondInput(NodeContext &node) {
   Value tensor = node.tensor(1);
   if (node.version >= 7 || node.isRefused() || !node.hasAttribute("axis"))
