@@ -307,6 +307,11 @@ CASES = {
                   {"b": tensor(np.zeros((16, 8)), "", "u1"), "s": floats(1, 16)}, gather_axis=1, quantize_axis=0, block_size=16),
         "attribute 'gather_axis' must be 0",
     ),
+    "scales of rows": (
+        microsoft("GatherBlockQuantized", "b x s", [value("x", [2], INT64)],
+                  {"b": tensor(np.zeros((40, 16)), "", "u1"), "s": floats(29, 1)}, block_size=32),
+        "input 2 does not go with blocks of 32 in a table of 32 features",
+    ),
     "features of a norm": (
         microsoft("SkipLayerNormalization", "x x g", [value("x", [2, 3, 4])], {"g": floats(5)}), "one number for each feature",
     ),
@@ -329,6 +334,11 @@ CASES = {
         microsoft("GroupQueryAttention", "x - - - - l t", [value("x", [1, 2, 8]), value("l", [1], INT32), value("t", [1], INT32)],
                   num_heads=2, kv_num_heads=1, k_quant_type="PER_TENSOR"),
         "'k_quant_type' must be NONE",
+    ),
+    "no zero point": (microsoft("QLinearConcat", "s - x s z", [value("x", [4], INT8)], {"s": floats(), "z": tensor(0, "", "i1")},
+                                axis=0), "no zero point"),
+    "type of a scale": (
+        one("SimplifiedLayerNormalization", "x s", [X], {"s": tensor([1] * 4, "", "i4")}), "must be floats of 16 or 32 bits",
     ),
     "parts and scales": (microsoft("QLinearConcat", "s z x s", [value("x", [4], INT8)], {"s": floats(), "z": tensor(0, "", "i1")},
                                    axis=0), "has 4 inputs"),

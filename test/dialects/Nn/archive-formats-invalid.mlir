@@ -135,3 +135,38 @@ func.func private @f() attributes {a = #nn.archive_format<quarters, ternary, gro
 
 // expected-error@+1 {{archive format has inverse scales, which are for ternary values}}
 func.func private @f() attributes {a = #nn.archive_format<rows, i8, group = 32, inverse = true>}
+
+// -----
+
+nn.archive @weights {file = "model.onnx"}
+func.func @f() -> tensor<32x96xf32> {
+  %q = nn.weight @weights["q"] : tensor<32x12xi32>
+  %s = nn.weight @weights["s"] : tensor<32x3xf32>
+  %z = nn.weight @weights["z"] : tensor<32x1xi8>
+  // expected-error@+1 {{type of zero points is 'tensor<32x1xi8>', the format implies 'tensor<32x2xi8>'}}
+  %w = nn.dequantize %q, %s zero_points %z {format = #nn.archive_format<rows, u4, group = 32>} : (tensor<32x12xi32>, tensor<32x3xf32>, tensor<32x1xi8>) -> tensor<32x96xf32>
+  return %w : tensor<32x96xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.onnx"}
+func.func @f() -> tensor<32x64xf32> {
+  %q = nn.weight @weights["q"] : tensor<32x16xi8>
+  %s = nn.weight @weights["s"] : tensor<32x2xf32>
+  // expected-error@+1 {{type of quantized values is 'tensor<32x16xi8>', the format implies 'tensor<32x8x2xi8>'}}
+  %w = nn.dequantize %q, %s {format = #nn.archive_format<rows, u4, group = 32, zero = 2>} : (tensor<32x16xi8>, tensor<32x2xf32>) -> tensor<32x64xf32>
+  return %w : tensor<32x64xf32>
+}
+
+// -----
+
+nn.archive @weights {file = "model.onnx"}
+func.func @f() -> tensor<32x64xf32> {
+  %q = nn.weight @weights["q"] : tensor<32x8x2xi8>
+  %s = nn.weight @weights["s"] : tensor<32x2xf32>
+  %z = nn.weight @weights["z"] : tensor<4x2xi32>
+  // expected-error@+1 {{zero points are 'tensor<4x2xi32>', those of 2 bits are bytes}}
+  %w = nn.dequantize %q, %s zero_points %z {format = #nn.archive_format<rows, u4, group = 32>} : (tensor<32x8x2xi8>, tensor<32x2xf32>, tensor<4x2xi32>) -> tensor<32x64xf32>
+  return %w : tensor<32x64xf32>
+}

@@ -65,11 +65,23 @@ nn::BlockFormatAttr keptFormat(MLIRContext *context, const BlockMatrix &matrix, 
   return nullptr;
 }
 
+/// True if tensors of the file have as many elements as a matrix needs. Others are refused by what computes with them.
+bool fits(const BlockMatrix &matrix) {
+  auto has = [](const GraphValue *value, int64_t count) {
+    return !value || !value->stored || value->stored->elements() == count;
+  };
+  int64_t groups = matrix.groups(), rows = matrix.outputs;
+  int64_t columns = matrix.block ? groups * matrix.block : matrix.inputs;
+  int64_t zeros = matrix.zeros && isFloat(matrix.zeros->type) ? groups : llvm::divideCeil(groups, 8 / matrix.bits);
+  return has(matrix.values, rows * columns * matrix.bits / 8) && has(matrix.scales, rows * groups) &&
+         has(matrix.zeros, rows * zeros) && has(matrix.groupIndices, columns);
+}
+
 /// Returns the weight of a matrix that lies in the file; null if a part of it does not, or if rows have no whole words.
 Value storedMatrix(NodeContext &node, const BlockMatrix &matrix) {
   int64_t perWord = 32 / std::max<int64_t>(matrix.bits, 4), groups = matrix.groups();
   int64_t columns = matrix.block ? groups * matrix.block : matrix.inputs;
-  if (columns % perWord != 0 || columns % (8 / matrix.bits) != 0)
+  if (columns % perWord != 0 || columns % (8 / matrix.bits) != 0 || !fits(matrix))
     return {};
   Builder builder(node.graph.context());
   auto isHere = [&](const GraphValue *value, DataType type) { return value->stored && value->stored->type == type; };
@@ -190,16 +202,7 @@ Value computedMatrix(NodeContext &node, const BlockMatrix &matrix) {
 } // namespace
 
 Value blockMatrix(NodeContext &node, const BlockMatrix &matrix) {
-  // Tensors whose sizes do not go together are refused by what computes with them.
-  auto has = [](const GraphValue *value, int64_t count) {
-    return !value || !value->stored || value->stored->elements() == count;
-  };
-  int64_t groups = matrix.groups(), rows = matrix.outputs;
-  int64_t columns = matrix.block ? groups * matrix.block : matrix.inputs;
-  int64_t zeros = matrix.zeros && isFloat(matrix.zeros->type) ? groups : llvm::divideCeil(groups, 8 / matrix.bits);
-  bool fits = has(matrix.values, rows * columns * matrix.bits / 8) && has(matrix.scales, rows * groups) &&
-              has(matrix.zeros, rows * zeros) && has(matrix.groupIndices, columns);
-  Value stored = fits ? storedMatrix(node, matrix) : Value();
+  Value stored = storedMatrix(node, matrix);
   return stored ? stored : computedMatrix(node, matrix);
 }
 
@@ -300,6 +303,21 @@ void gatherBytes(NodeContext &node, int64_t bits, int64_t block, int64_t quantiz
   if (!isStatic(shape) || rank < 2)
     return node.refuse("the table has sizes that are not known, or fewer than 2 dimensions");
   int64_t features = shape.back().value * (8 / bits);
+  // Scales and zero points are those of the same rows; zero points of several features lie in a byte.
+  Shape ofScales = shape, ofZeros;
+  ofScales.back() = features;
+  ofScales[quantizeAxis] = int64_t(llvm::divideCeil(ofScales[quantizeAxis].value, block));
+  ofZeros = ofScales;
+  ofZeros.back() = int64_t(llvm::divideCeil(ofZeros.back().value, 8 / bits));
+  for (auto [input, wanted] : {std::pair<size_t, Shape &>(2, ofScales), {3, ofZeros}}) {
+    Shape own = node.has(input) ? node.shapeOf(input) : wanted;
+    bool isSame = own.size() == wanted.size();
+    for (auto [one, other] : llvm::zip(own, wanted))
+      isSame &= node.graph.areEqual(one, other);
+    if (!isSame)
+      return node.refuse("input " + llvm::Twine(input) + " does not go with blocks of " + llvm::Twine(block) +
+                         " in a table of " + llvm::Twine(features) + " features");
+  }
   BlockMatrix matrix{
       shape[0].value, features, bits, block, &node.input(0), &node.input(2), node.has(3) ? &node.input(3) : nullptr};
   // A matrix whose blocks lie along its rows stays in the file.
@@ -320,10 +338,8 @@ void gatherBytes(NodeContext &node, int64_t bits, int64_t block, int64_t quantiz
   values = unpacked(node, values, bits);
   if (zeros) {
     zeros = unpacked(node, zeros, bits);
-    Shape ofZeros = node.graph.shapeOf(node.at, zeros), ofScales = node.graph.shapeOf(node.at, scales);
-    if (ofZeros.size() == ofScales.size() && !ofZeros.back().isDynamic() && !ofScales.back().isDynamic() &&
-        ofZeros.back().value > ofScales.back().value)
-      zeros = node.sliced(zeros, int64_t(ofZeros.size()) - 1, 0, ofScales.back());
+    if (ofZeros.back().value * (8 / bits) != ofScales.back().value)
+      zeros = node.sliced(zeros, tensorType(zeros).getRank() - 1, 0, ofScales.back());
   } else {
     zeros = node.filled(node.graph.shapeOf(node.at, scales), node.ops().getI8IntegerAttr(int8_t(1 << (bits - 1))));
   }

@@ -107,11 +107,18 @@ void simplifiedNorm(NodeContext &node) {
     Value wide = node.cast(x, node.typeOf(0), DataType::Float);
     node.result(1, inverseRoot(node, wide, axes, node.number("epsilon", 1e-5f)), DataType::Float);
   }
-  DataType type = node.typeOf(1);
-  Value result =
-      Part(node, "RMSNormalization").with(node.input(0)).with(node.input(1)).keep({"axis", "epsilon"}).build();
+  // The scale and the result may have another type than the input.
+  DataType type = node.typeOf(1), computed = node.typeOf(0) == type ? type : DataType::Float;
+  Value x = node.tensor(0), scale = node.tensor(1);
+  if (!isNormalised(node) || !node.isOf(1, isComputedByNn, "floats of 16 or 32 bits") || node.isRefused())
+    return;
+  Value result = Part(node, "RMSNormalization")
+                     .with(node.cast(x, node.typeOf(0), computed), computed)
+                     .with(node.cast(scale, type, computed), computed)
+                     .keep({"axis", "epsilon"})
+                     .build();
   if (result)
-    node.result(0, result, type);
+    node.result(0, node.cast(result, computed, type), type);
 }
 
 /// A norm over groups of features, of which `scale` has the number, times an activation of a gate.

@@ -118,8 +118,8 @@ void qLinearGlobalAveragePool(NodeContext &node) {
 void qLinearConcat(NodeContext &node) {
   DataType type = node.typeOf(1);
   Part part(node, "Concat");
-  if (node.inputCount() < 5 || node.inputCount() % 3 != 2)
-    return node.refuse("has " + llvm::Twine(node.inputCount()) + " inputs");
+  if (node.inputCount() < 5 || node.inputCount() % 3 != 2 || !node.has(1))
+    return node.refuse("has " + llvm::Twine(node.inputCount()) + " inputs, or no zero point");
   for (size_t input = 2; input < node.inputCount(); input += 3) {
     Value real = realOf(node, input, input + 1, input + 2);
     if (node.isRefused())
