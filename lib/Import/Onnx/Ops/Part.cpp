@@ -17,9 +17,13 @@ Part::Part(NodeContext &whole, llvm::StringLiteral op, int64_t version) : whole(
   node.op = viewOf(op);
 }
 
-/// Values of a graph have names. These begin with a character that names in files do not begin with.
+/// Values of a graph have names. These begin with a character that names in files do not begin with, and with what the
+/// node computes, which others do not.
 std::string_view Part::nameOf(llvm::StringRef what) {
-  std::string prefix = ("\x01" + op + "." + what + ".").str();
+  std::string_view result;
+  for (std::string_view output : whole.node.outputs)
+    result = result.empty() ? output : result;
+  std::string prefix = ("\x01" + llvm::StringRef(result.data(), result.size()) + "." + what + ".").str();
   for (unsigned number = 0;; ++number)
     if (std::string name = prefix + std::to_string(number); !whole.graph.find(name) && !llvm::is_contained(names, name))
       return names.emplace_back(std::move(name));
