@@ -347,7 +347,9 @@ llvm::Error Compilation::load() {
   if (stopsAt(Phase::Assemble))
     if (llvm::Error error = checkWeights(*module, archiveDirectory()))
       return error;
-  if (firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize && !options.quantize.segment) {
+  // A segment that calibration runs is of the model as it is, unless its flags name a file.
+  bool readsPrecision = !options.quantize.segment || !options.precisionFile.empty();
+  if (firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize && readsPrecision) {
     auto found = compiler::findPrecision(*module, archiveDirectory(), options.precisionFile, options.quantize);
     if (!found)
       return found.takeError();

@@ -185,6 +185,7 @@ def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
     - States stay states.
     - With `arguments`, weights are arguments `weight.<key>`, those that are read as the matrices of linears in f32, and
       results of the function that the segment computes are its results too: so many weights can be tried in one program.
+      Weights whose keys `kept` names stay weights: later passes can quantize these alone.
 
     The function's metadata says how many `segments` there are.
   }];
@@ -192,7 +193,8 @@ def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
     Option<"segment", "segment", "int64_t", "0", "The number of the segment">,
     Option<"weights", "weights", "std::string", "\"\"", "An archive with other matrices of linears, in f32">,
     Option<"arguments", "arguments", "bool", "false",
-           "Weights are arguments, and results of the function that the segment computes are its results too">
+           "Weights are arguments, and results of the function that the segment computes are its results too">,
+    ListOption<"kept", "kept", "std::string", "Keys of weights that are no arguments in spite of it">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::func::FuncDialect"];
 }

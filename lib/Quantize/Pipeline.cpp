@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace intarsia::quantize {
 #define GEN_PASS_DECL
@@ -26,6 +27,10 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     part.segment = *options.segment;
     part.weights = options.segmentWeights;
     part.arguments = options.segmentArguments;
+    // What is multiplied by bytes with known scales is packed, so that the segment computes what the model would.
+    for (StringRef input : options.staticInputs)
+      for (StringRef key : llvm::split(input.split('/').second, '+'))
+        part.kept.push_back(key.str());
     pipeline.addPass(quantize::createQuantizeSegment(part));
   }
   quantize::QuantizeKvCacheOptions caches;

@@ -43,11 +43,11 @@ SmallVector<Operation *> findSegments(Block &block) {
 class SegmentBuilder {
 public:
   /// Weights of linears are those of the archive `decoded`, unless that is null. With `hasWeightArguments` weights are
-  /// arguments, and what the function gives is a result.
+  /// arguments, but for those whose keys are `kept`, and what the function gives is a result.
   SegmentBuilder(func::FuncOp function, Operation *begin, Operation *end, FlatSymbolRefAttr decoded,
-                 bool hasWeightArguments)
+                 bool hasWeightArguments, ArrayRef<std::string> kept)
       : function(function), builder(function.getContext()), sizes(function), decoded(decoded),
-        hasWeightArguments(hasWeightArguments) {
+        hasWeightArguments(hasWeightArguments), kept(llvm::from_range, kept) {
     segment = func::FuncOp::create(function.getLoc(), function.getName(), builder.getFunctionType({}, {}));
     block = segment.addEntryBlock();
     builder.setInsertionPointToEnd(block);
@@ -71,8 +71,7 @@ public:
         addResult(mapping.lookup(input.value), inputsPrefix.str() + nameOf(input.linears.front()));
     for (Operation &op : function.front())
       for (Value result : op.getResults())
-        if (numberOf(&op) < last && isStored(result) &&
-            llvm::any_of(result.getUsers(), [&](Operation *user) { return isBehind(user); })) {
+        if (numberOf(&op) < last && isStored(result) && isTakenBehind(result)) {
           if (isInside(&op))
             addResult(mapping.lookup(result), nameOfValue(result));
           else
@@ -90,6 +89,18 @@ private:
   unsigned numberOf(Operation *op) { return numbers.lookup(function.front().findAncestorOpInBlock(*op)); }
   bool isInside(Operation *op) { return numberOf(op) >= first && numberOf(op) < last; }
   bool isBehind(Operation *op) { return numberOf(op) >= last && !isa<func::ReturnOp>(op); }
+  /// True if a segment behind this one takes a value, also where it makes a size of it again.
+  bool isTakenBehind(Value value) {
+    if (auto known = takenBehind.find(value); known != takenBehind.end())
+      return known->second;
+    bool isTaken = llvm::any_of(value.getUsers(), [&](Operation *nested) {
+      Operation *user = function.front().findAncestorOpInBlock(*nested);
+      return isBehind(user) ||
+             llvm::any_of(user->getResults(), [&](Value result) { return !isStored(result) && isTakenBehind(result); });
+    });
+    takenBehind[value] = isTaken;
+    return isTaken;
+  }
   /// False for what each segment makes for itself: weights, constants and sizes.
   static bool isStored(Value value) {
     return isa<RankedTensorType>(value.getType()) && !value.getDefiningOp<nn::WeightOp>() &&
@@ -127,7 +138,8 @@ private:
       auto weight = cast<nn::WeightOp>(op);
       auto type = cast<RankedTensorType>(value.getType()).clone(builder.getF32Type());
       mapping.map(value, nn::WeightOp::create(builder, value.getLoc(), type, decoded, weight.getKeyAttr()));
-    } else if (auto weight = dyn_cast<nn::WeightOp>(op); weight && hasWeightArguments) {
+    } else if (auto weight = dyn_cast<nn::WeightOp>(op);
+               weight && hasWeightArguments && !kept.contains(weight.getKey())) {
       addWeight(weight);
     } else if (isStored(value)) {
       SmallVector<Attribute> names;
@@ -247,10 +259,12 @@ private:
   SymbolicSizes sizes;
   FlatSymbolRefAttr decoded;
   bool hasWeightArguments;
+  llvm::StringSet<> kept;
   DenseSet<Value> decodedWeights;
   Block *block;
   IRMapping mapping;
   DenseMap<Operation *, unsigned> numbers;
+  DenseMap<Value, bool> takenBehind;
   unsigned first, last;
   DenseMap<int64_t, int64_t> arguments; // of the function → of the segment
   SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
@@ -279,7 +293,9 @@ struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {
         return signalPassFailure();
       }
       Operation *end = segment + 1 < int64_t(begins.size()) ? begins[segment + 1] : function.front().getTerminator();
-      func::FuncOp built = SegmentBuilder(function, begins[segment], end, decoded, arguments).build(begins.size());
+      func::FuncOp built = SegmentBuilder(function, begins[segment], end, decoded, arguments,
+                                          std::vector<std::string>(kept.begin(), kept.end()))
+                               .build(begins.size());
       function->getBlock()->getOperations().insert(function->getIterator(), built);
       function.erase();
     }

@@ -4,6 +4,10 @@
 // RUN: intarsia-opt %s --quantize-segment=segment=2 | FileCheck %s --check-prefix=LAST
 // RUN: intarsia-opt %s --quantize-segment="segment=2 arguments" | FileCheck %s --check-prefix=RESULTS
 // RUN: intarsia-opt %s --quantize-segment="segment=0 arguments" | FileCheck %s --check-prefix=ARGUMENTS
+// RUN: intarsia-opt %s --quantize-segment="segment=0 arguments kept=up" | FileCheck %s --check-prefix=KEPT
+// RUN: intarsia-opt %s --intarsia-quantize="format=none segment=0 segment-arguments activations=8-static \
+// RUN:   tensors=up=int8-channel static-inputs=3F800000-3F800000-3F800000-3F800000-3F800000-3F800000-3F800000-3F800000/up" \
+// RUN:   | FileCheck %s --check-prefix=BYTES
 // RUN: not intarsia-opt %s --quantize-segment=segment=3 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --intarsia-quantize="format=none segment=7" 2>&1 | FileCheck %s --check-prefix=NONE
 
@@ -48,6 +52,17 @@ nn.archive @weights {file = "model.safetensors"}
 // ARGUMENTS-LABEL: func.func @main
 // ARGUMENTS-SAME: %{{[a-z0-9]*}}: tensor<9x8xf32> {nn.name = "weight.table"}
 // ARGUMENTS-SAME: %{{[a-z0-9]*}}: tensor<8x8xf32> {nn.name = "weight.up"}
+
+// One of them may be kept, which later passes quantize with its input.
+// KEPT-LABEL: func.func @main
+// KEPT-NOT: "weight.up"
+// KEPT-SAME: %{{[a-z0-9]*}}: tensor<8x8xf32> {nn.name = "weight.gate"}
+// KEPT: nn.weight @weights["up"] : tensor<8x8xbf16>
+// BYTES-LABEL: func.func @main
+// BYTES-SAME: {nn.name = "weight.gate"}
+// BYTES: nn.quantize %{{.*}} factors {{.*}}unit_scale
+// BYTES: %[[UP:.*]] = nn.weight @weights["up"]
+// BYTES: nn.quantize %[[UP]] factors
 
 // Results of the function are then results of the segment that computes them.
 // RESULTS-LABEL: func.func @main
