@@ -326,7 +326,7 @@ def test_encoders_lose_cosine(tmp_path):
          "formats cannot be chosen for 'experts'"),
         (["--quantize=auto", "--calibration=one.npy", "--bits=6"], "32 tokens in one window"),
         (["--quantize=auto", "--calibration=wrong.npy", "--bits=6"], "was the text encoded by the tokenizer of another"),
-        (["--quantize=auto", "--calibration=images.npy", "--bits=6"], "formats are chosen for models that read token"),
+        (["--quantize=auto", "--calibration=images.npy", "--bits=6", "--candidates=int8"], "are [3, 8, 8], the model reads"),
         (["--quantize=auto", "--calibration=ids.npy", "--bits=6", "--rotate=values"],
          "--rotate is for a format that you name"),
         (["--quantize=auto", "--calibration=ids.npy", "--bits=6", "--search-scales"],

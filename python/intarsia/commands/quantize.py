@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import quantization
-from ..quantization.pictures import read_pictures
+from ..quantization.pictures import PREPROCESSOR, read_pictures
 from ..quantization.quantize import WINDOW, encode_documents, quantize, read_windows, usual_window
 from ..support.errors import InvalidArgumentError
 from . import quantize_auto, quantize_inputs
@@ -92,8 +92,29 @@ def _load_array(file: Path) -> np.ndarray:
     return array
 
 
+def _check_kind(model: Path, calibration: Path) -> None:
+    """Refuse a text for a model of images, and pictures for a model of texts, before any of them is read."""
+    config = model / "config.json"
+    reads_text = (model / "tokenizer.json").exists() or (config.is_file() and b'"vocab_size"' in config.read_bytes())
+    reads_images = (model / PREPROCESSOR).exists() or not reads_text
+    if calibration.is_dir() and not reads_images:
+        raise InvalidArgumentError(
+            f"{calibration}: is a folder, of pictures, and {model} reads token ids: give --calibration a text in UTF-8 "
+            "or an array of token ids (.npy)",
+            "invalid argument",
+        )
+    if config.exists() and calibration.suffix != ".npy" and calibration.is_file() and not reads_text:
+        raise InvalidArgumentError(
+            f"{calibration}: is taken for a text, and {model} has no tokenizer.json and no vocabulary, as models of "
+            "images: give --calibration a folder of pictures or an array of pixel_values (.npy)",
+            "invalid argument",
+        )
+
+
 def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
     """Return the calibration text as windows of token ids, of a text or of an array of ids; or images."""
+    if options.tokenizer is None:
+        _check_kind(options.model, options.calibration)
     if options.calibration.is_dir():
         return read_pictures(options.model, options.calibration)
     if options.calibration.suffix == ".npy":

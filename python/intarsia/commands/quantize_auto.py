@@ -12,6 +12,7 @@ import numpy as np
 
 from ..quantization.choice import Budget
 from ..quantization.choose import CANDIDATES, MEASURED_TOKENS, choose
+from ..quantization.image_choice import MEASURED_IMAGES
 from ..support.errors import InvalidArgumentError
 from .arguments import at_least, read_size
 
@@ -44,7 +45,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``--quantize=auto`` to those of ``intarsia quantize``."""
     group = parser.add_argument_group(
         "--quantize=auto", "A format is chosen for every tensor, so that little is lost within these limits; several "
-        "may be given. Needs a calibration text."
+        "may be given. Needs a calibration text, or pictures for models of images."
     )  # fmt: skip
     add = group.add_argument
     add("--bits", type=read_bits, metavar="BITS", help="bits of a weight, on average over what formats are chosen for")
@@ -53,8 +54,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--max-loss",
         type=read_loss,
         metavar="LOSS",
-        help="the most that is lost: KL divergence in nats of a token (1%% is 0.01, about 1%% of perplexity), of "
-        "encoders 1 - cosine; alone: the smallest model",
+        help="the most that is lost: KL divergence in nats of a token (1%% is 0.01, about 1%% of perplexity), or of "
+        "the class of a picture or a pixel; of encoders, and of images without classes, 1 - cosine; alone: the "
+        "smallest model",
     )
     add("--faster-than", type=read_rate, metavar="RATE", help="tokens a second that are predicted on --target: 40tok/s")
     add("--target", default="cpu", metavar="TARGET", help="what is compiled for later, as intarsia-compile has it")
@@ -62,7 +64,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--candidates",
         default=",".join(CANDIDATES),
         metavar="FORMATS",
-        help="formats to choose from, beside leaving a tensor as it is (default: %(default)s)",
+        help="formats to choose from, beside leaving a tensor as it is (default: %(default)s; of images: int8)",
     )
     add(
         "--keep",
@@ -80,6 +82,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "model, and estimate the rest from errors of outputs: faster",
     )
     add("--measured-tokens", type=at_least(1), default=MEASURED_TOKENS, help="tokens to measure losses on, held apart")
+    add(
+        "--measured-images",
+        type=at_least(1),
+        default=MEASURED_IMAGES,
+        help="pictures to measure losses on, held apart (default: %(default)s, a quarter at most)",
+    )
     add("--explain", type=Path, metavar="FILE.json", help="write the alternatives of every tensor")
     add("--report", type=Path, metavar="FILE.html", help="write a page with the front of size and loss")
 
@@ -103,7 +111,9 @@ def check_flags(options: argparse.Namespace) -> None:
             )
     if options.calibration is None:
         raise InvalidArgumentError(
-            "--quantize=auto measures what formats lose on a text: give --calibration=FILE", "invalid argument"
+            "--quantize=auto measures what formats lose on a text: give --calibration=FILE; a folder of pictures for a "
+            "model of images",
+            "invalid argument",
         )
     if not any(getattr(options, name) for name in FLAGS[:4]):
         raise InvalidArgumentError(
@@ -125,6 +135,7 @@ def run(options: argparse.Namespace, windows: np.ndarray, progress: Callable[[st
         keep=options.keep,
         proxy=options.proxy,
         measured_tokens=options.measured_tokens,
+        measured_images=options.measured_images,
         cache_tokens=options.cache_tokens,
         targets=options.target.split(","),
         work=options.work,

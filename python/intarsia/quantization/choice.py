@@ -4,13 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fnmatch
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from ..support.errors import InvalidArgumentError
 from .knapsack import solve
+
+#: How often a limit of the loss is corrected by the measured loss of the whole choice.
+CORRECTIONS = 3
+#: Share of a limit of the loss that may be left unused.
+SLACK = 0.1
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,11 @@ class Problem:
         """Return the predicted time of a token."""
         return self.other_microseconds + self.total("microseconds", chosen)
 
+    def rate(self, chosen: Sequence[int]) -> float:
+        """Return the predicted tokens a second; 0 where nothing is predicted, as for images."""
+        microseconds = self.microseconds(chosen)
+        return 1e6 / microseconds if microseconds > 0 else 0.0
+
     def solve(self, budget: Budget, minimized: str = "loss") -> list[int] | None:
         """Return the choice with the least loss or the fewest bytes within a budget; none if there is none."""
         figures = {
@@ -149,7 +161,7 @@ class Problem:
             )
         if budget.microseconds is not None and budget.microseconds < self.microseconds(fastest):
             facts.append(
-                f"the fastest that is predicted is {1e6 / self.microseconds(fastest):.1f} tokens a second, asked "
+                f"the fastest that is predicted is {self.rate(fastest):.1f} tokens a second, asked "
                 f"for are {1e6 / budget.microseconds:.1f}"
             )
         if budget.loss is not None and budget.loss < self.loss(best):
@@ -170,7 +182,7 @@ class Problem:
         if not facts:
             facts.append(
                 f"each limit can be met alone, not all together: the smallest size is "
-                f"{bytes_text(self.size(smallest))}, the fastest {1e6 / self.microseconds(fastest):.1f} tokens a second"
+                f"{bytes_text(self.size(smallest))}, the fastest {self.rate(fastest):.1f} tokens a second"
             )
         return "no choice of formats is within the budget: " + "; ".join(facts)
 
@@ -192,7 +204,9 @@ class Outcome:
     table : str
         A line for each tensor and cache, and sums.
     loss : float
-        Measured for the whole choice: KL divergence in nats of a token, or 1 - cosine.
+        Measured for the whole choice: KL divergence in nats of a token, a picture or a pixel, or 1 - cosine.
+    same_class : float, optional
+        Of images with classes: the share of pictures, or of pixels, whose likeliest class stays the same.
     """
 
     table: str
@@ -202,6 +216,7 @@ class Outcome:
     expected: float
     correlation: float
     budget: Budget
+    same_class: float | None = None
 
 
 def neighbours(item: Item, at: int) -> tuple[Candidate | None, Candidate | None]:
@@ -253,3 +268,111 @@ def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float:
     if len(left) < 2:
         return float("nan")
     return float(np.corrcoef(ranks(left), ranks(right))[0, 1])
+
+
+def choose_and_measure(
+    problem: Problem, budget: Budget, measure: Callable[[Sequence[int]], float]
+) -> tuple[list[int], float, float]:
+    """Choose within a budget and measure the whole choice; correct a limit of the loss by what was measured.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its `interaction` becomes the measured loss over the sum.
+    budget : Budget
+        What is limited.
+    measure : callable
+        Quantizes the model so, and returns what it then loses.
+
+    Returns
+    -------
+    tuple
+        The choice, the sum of what its parts lose, and its measured loss.
+    """
+    chosen, within = problem.choose(budget), None
+    for left in reversed(range(CORRECTIONS)):
+        expected = problem.total("loss", chosen)
+        loss = measure(chosen)
+        if budget.loss is not None and loss <= budget.loss:
+            within = chosen
+        limit = budget.loss
+        ratio = loss / expected if expected > 0 else 1.0
+        if limit is None or left == 0 or (1 - SLACK) * limit <= loss <= limit:
+            break
+        before, problem.interaction = problem.interaction, ratio
+        following = problem.choose(budget)
+        if following == chosen:
+            break
+        if loss <= limit and problem.loss(following) <= problem.loss(chosen):
+            problem.interaction = before
+            break
+        chosen = following
+    if within is not None and loss > budget.loss:  # the last step went too far
+        chosen, expected, loss = within, problem.total("loss", within), measure(within)
+        ratio = loss / expected if expected > 0 else 1.0
+    problem.interaction = ratio if expected > 0 else 1.0
+    if budget.loss is not None and loss > budget.loss:
+        raise InvalidArgumentError(
+            f"the loss of the whole choice is {loss:.3g} {problem.unit}, more than the {budget.loss:.3g} "
+            "asked for, though its parts lose less: give a smaller --max-loss or a larger size", "invalid argument",
+        )  # fmt: skip
+    return chosen, expected, loss
+
+
+def read_pin(text: str) -> tuple[str, str]:
+    """Read ``GLOB=FORMAT``, which pins tensors and caches by their names."""
+    glob, _, form = text.rpartition("=")
+    if not glob or not form:
+        raise InvalidArgumentError(f"--keep={text}: GLOB=FORMAT pins tensors or caches to a format", "invalid argument")
+    return glob, form
+
+
+def matches(glob: str, key: str, name: str) -> bool:
+    """Return true if a pattern is that of a tensor: of its key or of the name of the linear that reads it."""
+    return fnmatch.fnmatchcase(key, glob) or fnmatch.fnmatchcase(name, glob)
+
+
+def summary(outcome: Outcome) -> str:
+    """Return the lines below the table."""
+    problem, chosen = outcome.problem, outcome.chosen
+    before = problem.other_bytes + sum(max(c.bytes for c in item.candidates) for item in problem.items)
+    rate = problem.rate(chosen)
+    lines = [
+        f"size {bytes_text(problem.size(chosen))} of {bytes_text(before)}, {problem.bits(chosen):.3f} bits a weight"
+        + (f"; predicted {rate:.1f} tokens a second" if rate else ""),
+        f"loss {outcome.loss:.4g} {problem.unit}, measured for the whole choice; its parts sum up to "
+        f"{outcome.expected:.4g}",
+    ]
+    if outcome.same_class is not None:
+        lines.append(f"the likeliest class stays the same in {100 * outcome.same_class:.4g} % of what was measured")
+    if np.isfinite(outcome.correlation):
+        lines.append(f"rank correlation of the layers' errors with the losses: {outcome.correlation:.3f}")
+    return "\n".join(lines) + "\n"
+
+
+def trace(outcome: Outcome) -> dict[str, Any]:
+    """Return the decisions with their alternatives, for a file of JSON."""
+    problem = outcome.problem
+    return {
+        "budget": {name: value for name, value in vars(outcome.budget).items() if value is not None},
+        "unit": problem.unit,
+        "bytes": problem.size(outcome.chosen),
+        "bits": problem.bits(outcome.chosen),
+        "microseconds": problem.microseconds(outcome.chosen) or None,  # of images nothing is predicted
+        "loss": outcome.loss,
+        "expected_loss": outcome.expected,
+        **({} if outcome.same_class is None else {"same_class": outcome.same_class}),
+        "rank_correlation": outcome.correlation if np.isfinite(outcome.correlation) else None,
+        "items": [
+            {
+                "key": item.key,
+                "name": item.name,
+                "weights": item.weights,
+                "chosen": item.candidates[at].format,
+                "pinned": item.is_pinned,
+                "why_not": [one.format if one else None for one in neighbours(item, at)],
+                "candidates": [vars(one) for one in item.candidates],
+            }
+            for item, at in zip(problem.items, outcome.chosen, strict=True)
+        ],
+    }

@@ -97,8 +97,11 @@ def _tiles(outcome: Outcome) -> str:
         (f"{problem.bits(chosen):.3f}", "bits a weight"),
         (f"{outcome.loss:.3g}", f"{problem.unit} lost, measured"),
         (f"{outcome.expected:.3g}", "sum of what the parts lose"),
-        (f"{1e6 / problem.microseconds(chosen):.0f}", "tokens a second, predicted"),
     ]
+    if outcome.same_class is not None:
+        tiles.append((f"{100 * outcome.same_class:.4g} %", "have the same likeliest class"))
+    if rate := problem.rate(chosen):
+        tiles.append((f"{rate:.0f}", "tokens a second, predicted"))
     if math.isfinite(outcome.correlation):
         tiles.append((f"{outcome.correlation:.3f}", "rank correlation of layers' errors with losses"))
     return (
@@ -111,7 +114,7 @@ def _tiles(outcome: Outcome) -> str:
 
 def _front(outcome: Outcome) -> str:
     problem = outcome.problem
-    points = [(problem.size(one), problem.loss(one), problem.microseconds(one)) for one in problem.front()]
+    points = [(problem.size(one), problem.loss(one), problem.rate(one)) for one in problem.front()]
     points = [point for point in points if point[1] > 0]
     uniform = [(*one, name) for name, one in _uniform(problem).items() if one[1] > 0]
     own = (problem.size(outcome.chosen), outcome.loss)
@@ -123,8 +126,8 @@ def _front(outcome: Outcome) -> str:
     body = [plot.axes("size", f"loss ({problem.unit})")]
     line = " ".join(f"{plot.x(size):.1f},{plot.y(loss):.1f}" for size, loss, _ in points)
     body.append(f'<polyline class=front points="{line}"/>')
-    for size, loss, microseconds in points:
-        about = f"{bytes_text(size)}, {loss:.3g}, {1e6 / microseconds:.0f} tokens a second"
+    for size, loss, rate in points:
+        about = f"{bytes_text(size)}, {loss:.3g}" + (f", {rate:.0f} tokens a second" if rate else "")
         body.append(
             f'<circle class=point cx="{plot.x(size):.1f}" cy="{plot.y(loss):.1f}" r="3"><title>{about}</title></circle>'
         )

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Choose a format for every tensor and cache of a model by what it loses on a text, and quantize the model so."""
+"""Choose a format for every tensor and cache of a model by what it loses on a text or images, and quantize it so."""
 
 from __future__ import annotations
 
@@ -20,8 +20,23 @@ from ..runtime.module import load, make_state
 from ..support.errors import InvalidArgumentError
 from ..support.work import WorkFolder, work_folder
 from . import overlap
-from .choice import Budget, Candidate, Item, Outcome, Problem, bytes_text, neighbours, rank_correlation, table
+from .choice import (
+    Budget,
+    Candidate,
+    Item,
+    Outcome,
+    Problem,
+    choose_and_measure,
+    matches,
+    rank_correlation,
+    read_pin,
+    summary,
+    table,
+    trace,
+)
 from .choice_report import write_report
+from .image_choice import CANDIDATES as OF_IMAGES
+from .image_choice import MEASURED_IMAGES, choose_for_images
 from .losses import Losses, may_be_chosen
 from .quantize import Progress, _Calibration, _check_windows, _function, _pages, _round, _token_inputs
 from .segments import Segments, Values, quietly
@@ -34,10 +49,6 @@ CACHES = ("fp8", "int8", "int4")
 MEASURED_TOKENS = 4096
 #: Share of a short text that is measured on; the rest is for rounding weights.
 MEASURED_SHARE = 0.25
-#: How often a limit of the loss is corrected by the measured loss of the whole choice.
-CORRECTIONS = 3
-#: Share of a limit of the loss that may be left unused.
-SLACK = 0.1
 
 
 def choose(
@@ -51,6 +62,7 @@ def choose(
     keep: Sequence[str] = (),
     proxy: bool = False,
     measured_tokens: int = MEASURED_TOKENS,
+    measured_images: int = MEASURED_IMAGES,
     cache_tokens: int = 0,
     targets: Sequence[str] = ("cpu",),
     work: str | os.PathLike[str] | None = None,
@@ -66,20 +78,21 @@ def choose(
         Hugging Face directories.
     windows : array of int64 [count, length]
         Calibration text as token ids. The last ones are those that losses are measured on; the others weights are
-        rounded with.
+        rounded with. For models of images [count, channels, height, width] of f32, as the model's preprocessing makes
+        them (image_choice.py).
     budget : Budget
         What is limited.
     parts : sequence of str
         What formats are chosen for: ``linears``, ``lm_head``, ``embedding``.
     candidates : sequence of str
-        Formats, beside leaving a tensor as it is.
+        Formats, beside leaving a tensor as it is; ``int8`` is the one of models of images.
     keep : sequence of str
         ``GLOB=FORMAT``: what tensors and caches whose names match are to have; the last that matches holds.
     proxy : bool
         Measure each tensor in one format to the end of its layer, and of each layer one tensor to the end of the model;
         estimate the other formats by the errors of the tensor's outputs.
-    measured_tokens : int
-        Tokens to measure losses on, at most a quarter of the text.
+    measured_tokens, measured_images : int
+        Tokens or images to measure losses on, at most a quarter of what is given.
     cache_tokens : int
         Caches of so many tokens count as a part of the model's size, and a format is chosen for each. 0: caches keep
         their default.
@@ -104,10 +117,26 @@ def choose(
             f"{model}: is no model directory (config.json and *.safetensors)", "invalid argument"
         )
     windows = np.asarray(windows)
+    if windows.ndim == 4:
+        _refuse_for_images(parts, proxy, cache_tokens)
+        return choose_for_images(
+            Path(model),
+            Path(output),
+            windows,
+            budget,
+            candidates=OF_IMAGES if tuple(candidates) == CANDIDATES else candidates,
+            keep=keep,
+            measured_images=measured_images,
+            targets=targets,
+            work=work,
+            explain=explain,
+            report=report,
+            progress=progress,
+        )
     if windows.ndim != 2:
         raise InvalidArgumentError(
-            f"the calibration text is an array of rank {windows.ndim}: formats are chosen for models that read token "
-            "ids, [count, length]; quantize others to a format that you name", "invalid argument",
+            f"what is calibrated with is an array of rank {windows.ndim}, must be token ids [count, length] or images "
+            "[count, channels, height, width]", "invalid argument",
         )  # fmt: skip
     _check_windows(Path(model), windows)
     with work_folder(work, Path(model), Path(output)) as folder:
@@ -118,11 +147,25 @@ def choose(
         outcome = run.choose()
         (Path(output) / overlap.FILE).write_text(overlap.describe(windows))
         if explain is not None:
-            Path(explain).write_text(json.dumps(_trace(outcome), indent=1) + "\n")
+            Path(explain).write_text(json.dumps(trace(outcome), indent=1) + "\n")
         if report is not None:
             write_report(Path(report), outcome, Path(model))
         folder.remove()
     return outcome
+
+
+def _refuse_for_images(parts: Sequence[str], proxy: bool, cache_tokens: int) -> None:
+    """Refuse what models of images do not have."""
+    if "linears" not in parts:
+        raise InvalidArgumentError(
+            f"--quantize-parts={','.join(parts)}: formats of models of images are those of linears, which convolutions "
+            "are among: leave it out", "invalid argument",
+        )  # fmt: skip
+    if proxy or cache_tokens:
+        raise InvalidArgumentError(
+            f"{'--proxy' if proxy else '--cache-tokens'} is for texts: models of images have one format beside their "
+            f"own, {'which is measured soon' if proxy else 'and no caches'}", "invalid argument",
+        )  # fmt: skip
 
 
 class _Run:
@@ -137,7 +180,7 @@ class _Run:
         self, parts: Sequence[str], candidates: Sequence[str], keep: Sequence[str], targets: Sequence[str]
     ) -> None:
         """Find the tensors that formats are chosen for, and what each costs in each format."""
-        self.keep = [_pin(text) for text in keep]
+        self.keep = [read_pin(text) for text in keep]
         named = dict.fromkeys(
             [*candidates, *(form for _, form in self.keep if form not in ("none", *CACHES, "f16", "f32", "bf16"))]
         )
@@ -182,7 +225,7 @@ class _Run:
         self.losses.measure({k: v for k, v in tensors.items() if v}, names, by_layer=proxy, caches=caches)
         unused = [
             glob for glob, _ in self.keep
-            if not any(_matches(glob, one["key"], one["name"]) for one in self.tensors)
+            if not any(matches(glob, one["key"], one["name"]) for one in self.tensors)
             and not any(fnmatch.fnmatchcase(cache, glob) for cache in self._caches())
         ]  # fmt: skip
         if unused:
@@ -194,41 +237,20 @@ class _Run:
     def choose(self) -> Outcome:
         """Choose, quantize and measure the whole choice; correct a limit of the loss by what was measured."""
         problem = self._problem()
-        chosen = problem.choose(self.budget)
-        for left in reversed(range(CORRECTIONS)):
-            expected = problem.total("loss", chosen)
-            loss = self._quantize(problem, chosen)
-            limit = self.budget.loss
-            ratio = loss / expected if expected > 0 else 1.0
-            if limit is None or left == 0 or (1 - SLACK) * limit <= loss <= limit:
-                break
-            before, problem.interaction = problem.interaction, ratio
-            following = problem.choose(self.budget)
-            if following == chosen:
-                break
-            if loss <= limit and problem.loss(following) <= problem.loss(chosen):
-                problem.interaction = before
-                break
-            chosen = following
-        problem.interaction = ratio if expected > 0 else 1.0
-        if self.budget.loss is not None and loss > self.budget.loss:
-            raise InvalidArgumentError(
-                f"the loss of the whole choice is {loss:.3g} {problem.unit}, more than the {self.budget.loss:.3g} "
-                "asked for, though its parts lose less: give a smaller --max-loss or a larger size", "invalid argument",
-            )  # fmt: skip
+        chosen, expected, loss = choose_and_measure(problem, self.budget, lambda one: self._quantize(problem, one))
         pairs = [
             (one["layer"], one["loss"]) for key, forms in self.losses.tensors.items() for one in forms.values()
             if not self.losses._ends(key) and not one.get("estimated", False)
         ]  # fmt: skip
         correlation = rank_correlation([layer for layer, _ in pairs], [loss for _, loss in pairs])
         outcome = Outcome("", problem, chosen, loss, expected, correlation, self.budget)
-        outcome.table = table(problem, chosen) + _summary(outcome)
+        outcome.table = table(problem, chosen) + summary(outcome)
         return outcome
 
     # -- Steps ---------------------------------------------------------------------------------------------------------
 
     def _formats_of(self, tensor: dict[str, Any], candidates: Sequence[str], explicit: bool) -> list[dict[str, Any]]:
-        pinned = [form for glob, form in self.keep if _matches(glob, tensor["key"], tensor["name"])]
+        pinned = [form for glob, form in self.keep if matches(glob, tensor["key"], tensor["name"])]
         wanted = [pinned[-1]] if pinned else ["none", *candidates]
         formats = [one for one in tensor["candidates"] if one["format"] in wanted]
         refused = [one for one in formats if one["why"]]
@@ -280,7 +302,7 @@ class _Run:
                 for one in self.formats[tensor["key"]]
             ]
             weights = tensor["shape"][0] * tensor["shape"][1]
-            pinned = any(_matches(glob, tensor["key"], tensor["name"]) for glob, _ in self.keep)
+            pinned = any(matches(glob, tensor["key"], tensor["name"]) for glob, _ in self.keep)
             items.append(Item(tensor["key"], tensor["name"], weights, choices, pinned))
         stored = sum(one["bytes"] for tensor in self.tensors for one in tensor["candidates"] if one["format"] == "none")
         items += self._cache_items()
@@ -359,17 +381,6 @@ class _Run:
             self.progress(f"the whole choice: {100 * (number + 1) // len(self.losses.calls)} %")
 
 
-def _pin(text: str) -> tuple[str, str]:
-    glob, _, form = text.rpartition("=")
-    if not glob or not form:
-        raise InvalidArgumentError(f"--keep={text}: GLOB=FORMAT pins tensors or caches to a format", "invalid argument")
-    return glob, form
-
-
-def _matches(glob: str, key: str, name: str) -> bool:
-    return fnmatch.fnmatchcase(key, glob) or fnmatch.fnmatchcase(name, glob)
-
-
 def _part(tensor: dict[str, Any]) -> set[str]:
     """Return the parts that a tensor is, as ``--quantize-parts`` names them."""
     found = {"embedding"} if tensor["table"] else set()
@@ -409,44 +420,3 @@ def _cache_bytes(cache: str, form: str, features: int, heads: int) -> float:
         # A group is the row of a head for values, a feature in the 32 tokens of a page for keys.
         groups = features / 32 if cache.endswith(".keys") else heads
     return features * bits / 8 + 2 * groups
-
-
-def _summary(outcome: Outcome) -> str:
-    problem, chosen = outcome.problem, outcome.chosen
-    before = problem.other_bytes + sum(max(c.bytes for c in item.candidates) for item in problem.items)
-    lines = [
-        f"size {bytes_text(problem.size(chosen))} of {bytes_text(before)}, {problem.bits(chosen):.3f} bits a weight; "
-        f"predicted {1e6 / problem.microseconds(chosen):.1f} tokens a second",
-        f"loss {outcome.loss:.4g} {problem.unit}, measured for the whole choice; its parts sum up to "
-        f"{outcome.expected:.4g}",
-    ]
-    if np.isfinite(outcome.correlation):
-        lines.append(f"rank correlation of the layers' errors with the losses: {outcome.correlation:.3f}")
-    return "\n".join(lines) + "\n"
-
-
-def _trace(outcome: Outcome) -> dict[str, Any]:
-    """Return the decisions with their alternatives."""
-    problem = outcome.problem
-    return {
-        "budget": {name: value for name, value in vars(outcome.budget).items() if value is not None},
-        "unit": problem.unit,
-        "bytes": problem.size(outcome.chosen),
-        "bits": problem.bits(outcome.chosen),
-        "microseconds": problem.microseconds(outcome.chosen),
-        "loss": outcome.loss,
-        "expected_loss": outcome.expected,
-        "rank_correlation": outcome.correlation if np.isfinite(outcome.correlation) else None,
-        "items": [
-            {
-                "key": item.key,
-                "name": item.name,
-                "weights": item.weights,
-                "chosen": item.candidates[at].format,
-                "pinned": item.is_pinned,
-                "why_not": [one.format if one else None for one in neighbours(item, at)],
-                "candidates": [vars(one) for one in item.candidates],
-            }
-            for item, at in zip(problem.items, outcome.chosen, strict=True)
-        ],
-    }

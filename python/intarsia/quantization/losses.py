@@ -57,6 +57,11 @@ def cosine_error(exact: np.ndarray, other: np.ndarray) -> float:
     return float((1 - (left * right).sum(-1) / np.maximum(lengths, 1e-300)).sum())
 
 
+def class_rows(logits: np.ndarray) -> np.ndarray:
+    """Return logits as [rows, classes]; those of the pixels of images are [images, classes, height, width]."""
+    return np.moveaxis(logits, 1, -1).reshape(-1, logits.shape[1]) if logits.ndim == 4 else logits
+
+
 def may_be_chosen(cache: str, form: str) -> bool:
     """Return false for quantized keys: beside queries and values in other formats their code is not compiled yet."""
     return not cache.endswith(".keys") or form not in ("int8", "int4")
@@ -70,7 +75,7 @@ class Losses:
     segments : Segments
         The model.
     calibration, measured : arrays of int64 [count, length]
-        The text that weights are rounded with, and the one that losses are measured on.
+        The text that weights are rounded with, and the one that losses are measured on; or images.
     work : WorkFolder
         Its state has what is measured already.
     """
@@ -87,7 +92,7 @@ class Losses:
         self.segments, self.hash, self.work, self.progress = segments, model_hash, work, progress
         self.calibration = split_calls(calibration, TOKENS_OF_A_CALL)
         self.calls = split_calls(measured, self._tokens_of_a_call(measured))
-        self.tokens = measured.size
+        self.has_images = measured.ndim == 4
         self.tensors: dict[str, dict[str, dict[str, float]]] = work.state.setdefault("tensors", {})
         self.caches: dict[str, dict[str, float]] = work.state.setdefault("caches", {})
         self.errors: dict[tuple[str, str], float] = {}  # of outputs of linears, by key and format
@@ -162,11 +167,28 @@ class Losses:
                 self._measure_cache(number, cache, caches, what)
         self._forget("calibration")
 
+    def measure_product(self, number: int, key: str, form: str, precision: Path) -> None:
+        """Measure a segment that has a convolution or a linear in a format, as a file of precision says it."""
+        if self._is_measured(key, [form]):
+            return
+        segment = self.segments.with_product(number, precision)
+        self.tensors.setdefault(key, {})[form] = self._measure_change(number, {}, whole=True, replaced=segment)
+        self.work.save()
+
+    @property
+    def are_of_logits(self) -> bool:
+        """True if losses are KL divergences of what measure_exact() has kept."""
+        return "logits" in self.exact(0)
+
+    def exact(self, call: int) -> Values:
+        """Return the results of the model as it is; of logits the logarithms of the probabilities, [rows, classes]."""
+        return read_tensors(self.work.path / _results(call))
+
     def _is_measured(self, key: str, forms: Iterable[str]) -> bool:
         return all("loss" in self.tensors.get(key, {}).get(form, {}) for form in forms)
 
     def loss_of_results(self, results: Iterable[Values]) -> float:
-        """Return the mean loss over tokens (logits) or rows (encoders) of what another program computes, by call."""
+        """Return the mean loss of what another program computes, by call, over rows of logits or of outputs."""
         total, rows = 0.0, 0
         for call, made in enumerate(results):
             loss, count = self._loss(call, made)
@@ -353,9 +375,12 @@ class Losses:
 
     def _loss(self, call: int, results: Values) -> tuple[float, int]:
         """Return the sum of a call's losses, and of how many rows."""
-        exact = read_tensors(self.work.path / _results(call))
+        exact = self.exact(call)
         if "logits" in exact:
-            return kl_divergence(exact["logits"], results["logits"]), len(exact["logits"])
+            return kl_divergence(exact["logits"], class_rows(results["logits"])), len(exact["logits"])
+        if self.has_images:
+            flat = [(exact[name].reshape(len(exact[name]), -1), results[name]) for name in exact if name in results]
+            return sum(cosine_error(left, right) for left, right in flat), sum(len(left) for left, _ in flat)
         both = [(exact[name], results[name]) for name in exact if name in results]
         # Each result counts as much as another, however many rows it has.
         return sum(cosine_error(left, right) / (left.size // left.shape[-1]) for left, right in both), len(both)
@@ -365,12 +390,14 @@ class Losses:
         kept = {} if is_new or not file.exists() else {name: array.copy() for name, array in read_tensors(file).items()}
         for name, array in results.items():
             if name == "logits":
-                kept[name] = log_softmax(array)
+                kept[name] = log_softmax(class_rows(array))
             elif array.dtype == np.float32:
                 kept[name] = array
         write_tensors(file, kept)
 
     def _tokens_of_a_call(self, measured: np.ndarray) -> int:
+        if measured.ndim == 4:
+            return 0  # images have calls of their own
         outputs = self.segments.segment(len(self.segments) - 1).function.signature.outputs
         vocabulary = next((value.shape[-1] for value in outputs if value.name == "logits"), 0)
         return min(TOKENS_OF_A_CALL, LOGITS_OF_A_CALL // vocabulary if vocabulary else TOKENS_OF_A_CALL)

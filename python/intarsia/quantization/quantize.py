@@ -485,6 +485,12 @@ def _token_inputs(some: np.ndarray, inputs: Sequence[TensorType], module: Module
         "position_ids": np.tile(np.arange(length), (count, 1)),
     }
     others = [name for name in names if name not in known and not name.startswith(("value.", "weight."))]
+    if others == ["pixel_values"]:
+        raise InvalidArgumentError(
+            "the calibration text is token ids, the model reads 'pixel_values': give a folder of pictures, or an array "
+            "of pixel_values (.npy)",
+            "invalid argument",
+        )
     if others:
         raise InvalidArgumentError(
             f"{module.path}: has an input '{others[0]}'; models that read token ids, or images (pixel_values, given as "

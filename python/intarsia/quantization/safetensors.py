@@ -76,6 +76,15 @@ class ModelWeights:
         """The names of all tensors."""
         return self._entries.keys()
 
+    def shape(self, name: str) -> list[int]:
+        """Return the shape of a tensor that there is."""
+        return self._entries[name][2]["shape"]
+
+    def bytes(self, name: str) -> int:
+        """Return the bytes of a tensor that there is, as it is stored."""
+        begin, end = self._entries[name][2]["data_offsets"]
+        return end - begin
+
     def read(self, name: str, dtype: str) -> np.ndarray:
         """Return a tensor: mapped where it has the type already, widened where f32 is asked for.
 

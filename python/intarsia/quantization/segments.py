@@ -20,6 +20,8 @@ from .safetensors import ModelWeights
 
 Values = dict[str, np.ndarray]
 
+#: Images of one call: values between layers are large.
+IMAGES_OF_A_CALL = 4
 #: Bytes of weights in f32 up to which all segments stay in memory; those of larger models are read for each run.
 RESIDENT_BYTES = 1 << 30
 
@@ -91,6 +93,15 @@ class Segments:
     def with_caches(self, number: int, formats: str) -> _Weighted:
         """Return a segment whose caches have other formats, as ``--kv`` names them."""
         artifact = self._compile(number, f"--kv={formats}", name="caches")
+        return _Weighted(load(artifact), self.weights)
+
+    def with_product(self, number: int, precision: Path) -> _Weighted:
+        """Return a segment in which the convolutions or linears that a file of precision names are in 8 bits.
+
+        The file has the scales of their inputs, so that the segment computes what the quantized model will.
+        """
+        # Attention in 8 bits is no part of what a linear loses.
+        artifact = self._compile(number, f"--precision={precision}", "--quantize-attention=16", name="product")
         return _Weighted(load(artifact), self.weights)
 
     def in_8_bits(self, number: int) -> _Segment:
@@ -201,6 +212,8 @@ def _bytes(segment: _Weighted) -> int:
 
 
 def split_calls(windows: np.ndarray, tokens: int) -> Sequence[np.ndarray]:
-    """Return windows [count, length] as calls of about so many tokens."""
+    """Return windows [count, length] as calls of about so many tokens; images as calls of a few."""
+    if windows.ndim == 4:
+        return [windows[first : first + IMAGES_OF_A_CALL] for first in range(0, len(windows), IMAGES_OF_A_CALL)]
     at_once = max(1, tokens // windows.shape[1])
     return [windows[first : first + at_once] for first in range(0, len(windows), at_once)]

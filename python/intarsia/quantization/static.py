@@ -16,6 +16,7 @@ from ..support.errors import InvalidArgumentError
 from ..support.work import WorkFolder, work_folder
 from .input_choice import check_directories, check_finite, check_found, digest_of, write_choice
 from .quantize import Progress, _Calibration, _Segment
+from .segments import split_calls
 
 #: Largest integer that inputs and weights are rounded to.
 LARGEST = 127
@@ -23,8 +24,6 @@ LARGEST = 127
 FORMAT = "int8-channel"
 #: How much of a feature's range is moved to the weights (alpha of arXiv 2211.10438, equation 4), 0 is none and 1 all.
 STRENGTHS = (0.0, *np.linspace(0.4, 1, 13).tolist())
-#: Images of one call: what each convolution of a model reads is kept of them.
-IMAGES_OF_A_CALL = 4
 #: Rows of each input that strengths are compared on.
 SAMPLED_ROWS = 512
 
@@ -121,8 +120,8 @@ class _Inputs(_Calibration):
             model, windows, [f"--quantize={FORMAT}", "--quantize-parts=linears", "static=1"], work, progress
         )
         self.runs_in = []  # inputs are those of the model as it is
-        if windows.ndim == 4:
-            self.calls = [windows[i : i + IMAGES_OF_A_CALL] for i in range(0, len(windows), IMAGES_OF_A_CALL)]
+        if windows.ndim == 4:  # what each convolution of a model reads is kept of a call
+            self.calls = split_calls(windows, 0)
 
     def find(self) -> list[StaticInput]:
         """Return the inputs of all linears whose weights a model holds as floats, in the order of layers."""
@@ -177,6 +176,23 @@ class _Range:
         return self.largest
 
 
+def find_inputs(model: Path, windows: np.ndarray, work: WorkFolder, progress: Progress) -> list[StaticInput]:
+    """Return the inputs of a model's linears and convolutions, with the factors that lose least on some text or images.
+
+    Parameters
+    ----------
+    model : path
+        A Hugging Face directory.
+    windows : array
+        Token ids or images, as `quantize_static` takes them.
+    work : WorkFolder
+        What is between layers; a run that was ended goes on from the last layer that is there.
+    progress : callable
+        Gets a text now and then.
+    """
+    return _Inputs(model, windows, work, progress).find()
+
+
 def quantize_static(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -219,7 +235,7 @@ def quantize_static(
     check_directories(model, output, windows, "--quantize-activations=8-static", "finds ranges of inputs")
     with work_folder(work, model, output) as folder:
         digest = digest_of(model, FORMAT)
-        inputs = _Inputs(model, windows, folder, progress).find()
+        inputs = find_inputs(model, windows, folder, progress)
         check_found(model, inputs)
         progress("writing the model")
         entries = [{"weights": one.weights, "factors": one.factors.tolist()} for one in inputs]
