@@ -35,8 +35,16 @@ static SmallVector<Value> sortInSteps(ReferenceBuilder &builder, Value input, in
   return {loops.take(order), order};
 }
 
+/// True if no result has elements, as a static size says: there is nothing to compute, and loops have nothing to read.
+static bool hasNoElements(Operation *op) {
+  return llvm::all_of(op->getResultTypes(),
+                      [](Type type) { return llvm::is_contained(cast<RankedTensorType>(type).getShape(), 0); });
+}
+
 /// Returns the results of an op, made of other ops; none if it stays.
 static SmallVector<Value> decompose(ReferenceBuilder &builder, Operation *op) {
+  if (hasNoElements(op))
+    return {};
   return llvm::TypeSwitch<Operation *, SmallVector<Value>>(op)
       .Case([&](nn::NmsOp nms) { return nms.buildReference(builder); })
       .Case([&](nn::FftOp fft) -> SmallVector<Value> {

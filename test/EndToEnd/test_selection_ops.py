@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import intarsia
 import numpy as np
 import pytest
 from compositions import built
@@ -47,6 +48,35 @@ def test_boxes(tools, tmp_path, device: str) -> None:
         expected = nms(boxes, scores, limit, iou, least, False)
         np.testing.assert_array_equal(rows, expected)
         np.testing.assert_array_equal(first, boxes[0][expected[:, 2]])
+
+
+NO_BOXES = """
+func.func @none(%b: tensor<2x0x4xf32> {nn.name = "b"}, %s: tensor<2x3x0xf32> {nn.name = "s"}, %limit: tensor<i64> {nn.name = "limit"},
+                %iou: tensor<f32> {nn.name = "iou"}) -> (tensor<0x3xi64>, tensor<i64>) {
+  %all, %count = nn.nms %b, %s, %limit, %iou : (tensor<2x0x4xf32>, tensor<2x3x0xf32>, tensor<i64>, tensor<f32>) -> (tensor<0x3xi64>, tensor<i64>)
+  return %all, %count : tensor<0x3xi64>, tensor<i64>
+}
+func.func @any_score(%b: tensor<1x9x4xf32> {nn.name = "b"}, %s: tensor<1x2x9xf32> {nn.name = "s"}, %limit: tensor<i64> {nn.name = "limit"},
+                     %iou: tensor<f32> {nn.name = "iou"}) -> (tensor<18x3xi64>, tensor<i64>) {
+  %all, %count = nn.nms %b, %s, %limit, %iou {centered} : (tensor<1x9x4xf32>, tensor<1x2x9xf32>, tensor<i64>, tensor<f32>) -> (tensor<18x3xi64>, tensor<i64>)
+  return %all, %count : tensor<18x3xi64>, tensor<i64>
+}
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_boxes_and_no_threshold(tools, tmp_path, device: str) -> None:
+    module = build(tools, tmp_path, NO_BOXES, target=device)
+    limit, iou = np.array(4), np.array(0.2, np.float32)
+    rows, count = module.none(np.zeros((2, 0, 4), np.float32), np.zeros((2, 3, 0), np.float32), limit, iou)
+    assert rows.shape == (0, 3)
+    assert count == 0
+    boxes, scores = random_boxes(1, 9, True), normal(1, 2, 9)
+    scores[0, 1] = -np.inf
+    rows, count = module.any_score(boxes, scores, limit, iou)
+    expected = nms(boxes, scores, 4, 0.2, None, True)
+    np.testing.assert_array_equal(rows[:count], expected)
+    assert (rows[count:] == -1).all()
 
 
 #: What importers build: coordinates, slices and elements by a mask, and elements and rows that differ.
@@ -113,11 +143,27 @@ func.func @wide(%x: tensor<2x700xi64> {nn.name = "x"}) -> (tensor<2x700xi64>, te
   %r:2 = nn.sort %x {axis = 1} : (tensor<2x700xi64>) -> (tensor<2x700xi64>, tensor<2x700xi64>)
   return %r#0, %r#1 : tensor<2x700xi64>, tensor<2x700xi64>
 }
+func.func @none(%x: tensor<3x0xf32> {nn.name = "x"}, %y: tensor<0x?xf32> {nn.name = "y", nn.sizes = ["", "n"]})
+    -> (tensor<3x0xf32>, tensor<3x0xi64>, tensor<3x0xf32>, tensor<3x0xi64>, tensor<0x?xf32>, tensor<0x?xi64>) {
+  %r:2 = nn.sort %x {axis = 1} : (tensor<3x0xf32>) -> (tensor<3x0xf32>, tensor<3x0xi64>)
+  %s:2 = nn.top_k %x {axis = 1, k = 0} : (tensor<3x0xf32>) -> (tensor<3x0xf32>, tensor<3x0xi64>)
+  %t:2 = nn.sort %y {axis = 1} : (tensor<0x?xf32>) -> (tensor<0x?xf32>, tensor<0x?xi64>)
+  return %r#0, %r#1, %s#0, %s#1, %t#0, %t#1 : tensor<3x0xf32>, tensor<3x0xi64>, tensor<3x0xf32>, tensor<3x0xi64>, tensor<0x?xf32>, tensor<0x?xi64>
+}
 func.func @top(%x: tensor<?xf64> {nn.name = "x", nn.sizes = ["n"]}) -> (tensor<9xf64>, tensor<9xi64>) {
   %r:2 = nn.top_k %x {axis = 0, k = 9, smallest} : (tensor<?xf64>) -> (tensor<9xf64>, tensor<9xi64>)
   return %r#0, %r#1 : tensor<9xf64>, tensor<9xi64>
 }
 """
+
+
+def test_sorts_of_too_many(tools, tmp_path) -> None:
+    """Places hold an index of 31 bits. The input is memory that nothing has written."""
+    text = """func.func @main(%x: tensor<?xi8> {nn.name = "x", nn.sizes = ["n"]}) -> (tensor<?xi8>, tensor<?xi64>) {
+      %r:2 = nn.sort %x {axis = 0} : (tensor<?xi8>) -> (tensor<?xi8>, tensor<?xi64>)
+      return %r#0, %r#1 : tensor<?xi8>, tensor<?xi64> }"""
+    with pytest.raises(intarsia.Error, match="n is 2147483648, the model's maximum is 2147483647"):
+        build(tools, tmp_path, text).main(np.zeros(2**31, np.int8))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -140,3 +186,5 @@ def test_sorts(tools, tmp_path, device: str) -> None:
     np.testing.assert_array_equal(places, np.argsort(x)[:9])
     np.testing.assert_array_equal(values, np.sort(x)[:9])
     np.testing.assert_array_equal(module.top(x[:9])[0], np.sort(x[:9]))
+    shapes = [each.shape for each in module.none(np.zeros((3, 0), np.float32), np.zeros((0, 5), np.float32))]
+    assert shapes == [(3, 0)] * 4 + [(0, 5)] * 2

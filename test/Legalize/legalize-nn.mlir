@@ -69,3 +69,16 @@ func.func @stays(%x: tensor<?x8xf32>, %b: tensor<1x6x4xf32>, %s: tensor<1x2x6xf3
   %2:2 = nn.nms %b, %s, %n, %i : (tensor<1x6x4xf32>, tensor<1x2x6xf32>, tensor<i64>, tensor<f32>) -> (tensor<12x3xi64>, tensor<i64>)
   return %0#0, %1#0, %2#0 : tensor<?x8xf32>, tensor<?x3xf32>, tensor<12x3xi64>
 }
+
+// -----
+
+// Ops without elements stay: slices of them have no first element.
+// CHECK-LABEL: func.func @empty
+// CHECK: nn.sort %arg0 {axis = 2 : i64}
+// CHECK: nn.fft
+func.func @empty(%x: tensor<3x0x?xf16>, %y: tensor<16x4x0x1xf32>)
+    -> (tensor<3x0x?xf16>, tensor<3x0x?xi64>, tensor<9x4x0x2xf32>) {
+  %0:2 = nn.sort %x {axis = 2} : (tensor<3x0x?xf16>) -> (tensor<3x0x?xf16>, tensor<3x0x?xi64>)
+  %1 = nn.fft %y {axis = 0, onesided} : (tensor<16x4x0x1xf32>) -> tensor<9x4x0x2xf32>
+  return %0#0, %0#1, %1 : tensor<3x0x?xf16>, tensor<3x0x?xi64>, tensor<9x4x0x2xf32>
+}

@@ -192,4 +192,11 @@ SmallVector<Value> NmsLoops::select(Value states) {
   return {selected, taken.getCount()};
 }
 
-SmallVector<Value> NmsOp::buildReference(ReferenceBuilder &builder) { return NmsLoops(builder, *this).build(); }
+SmallVector<Value> NmsOp::buildReference(ReferenceBuilder &builder) {
+  // Without boxes there is nothing to read.
+  if (llvm::is_contained(cast<RankedTensorType>(getScores().getType()).getShape(), 0)) {
+    TypedAttr none = builder.getI64IntegerAttr(0);
+    return {builder.filled({builder.getIndexAttr(0), builder.getIndexAttr(3)}, none), builder.filled({}, none)};
+  }
+  return NmsLoops(builder, *this).build();
+}

@@ -58,11 +58,12 @@ SmallVector<Value> NonzeroOp::buildReference(ReferenceBuilder &builder) {
   Type i64 = builder.getI64Type();
   unsigned rank = rankOf(getInput());
   TypedAttr none = builder.getI64IntegerAttr(0);
+  // A dimension of size 0 leaves no element to read, whatever the others are.
+  if (llvm::is_contained(cast<RankedTensorType>(getInput().getType()).getShape(), 0))
+    return {builder.filled({builder.getIndexAttr(0), builder.getIndexAttr(rank)}, none), builder.filled({}, none)};
   Value flat = buildFlat(builder, getInput());
   OpFoldResult elements = builder.sizesOf(flat)[0];
   std::optional<int64_t> number = getConstantIntValue(elements);
-  if (number == 0)
-    return {builder.filled({elements, builder.getIndexAttr(rank)}, none), builder.filled({}, none)};
 
   constexpr int64_t largestBlock = 1024;
   int64_t block = number ? std::min(int64_t(llvm::PowerOf2Ceil(*number)), largestBlock) : largestBlock;
