@@ -212,6 +212,8 @@ bool isPrepacked(Value value, std::string *reason) {
 static BlockFormatAttrInterface formatOf(Value value) {
   value = reshapeSource(value);
   Operation *op = value.getDefiningOp();
+  if (!op) // an argument
+    return nullptr;
   if (auto dequantize = dyn_cast<DequantizeOp>(op))
     return dequantize.getFormat();
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op))

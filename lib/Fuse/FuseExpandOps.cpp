@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Interfaces/ReferenceBuilder.h"
 #include "intarsia/Analysis/ControlFlow.h"
-#include "lib/Fuse/Fuser.h"
+#include "lib/Fuse/LinearInputs.h"
 
 namespace intarsia::fuse {
 #define GEN_PASS_DEF_FUSEEXPANDOPS
@@ -29,9 +29,34 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
       if (failed(device))
         return signalPassFailure();
       auto written = dyn_cast<ReferenceOpInterface>(op);
-      if (written && !device->target->hasKernel(op))
+      if (!written || device->target->hasKernel(op))
+        continue;
+      if (dequantizeBefore(op, rewriter, ops))
+        ops.push_back(op); // a kernel may read floats
+      else
         expand(written, rewriter, ops);
     }
+  }
+
+  /// Lets an op whose kernels do not multiply quantized values read what loops dequantize. Returns false if its input
+  /// is not quantized.
+  static bool dequantizeBefore(Operation *op, IRRewriter &rewriter, SmallVectorImpl<Operation *> &ops) {
+    if (!hasQuantizedInput(op))
+      return false;
+    auto quantization = cast<RowInputOpInterface>(op).getRowInput().quantization;
+    rewriter.setInsertionPoint(op);
+    IRMapping mapping;
+    SmallVector<ReferenceOpInterface> copies;
+    for (Operation *part : llvm::reverse(quantization))
+      copies.push_back(cast<ReferenceOpInterface>(rewriter.clone(*part, mapping)));
+    Value read = quantization.front()->getResult(0);
+    op->replaceUsesOfWith(read, mapping.lookup(read));
+    for (Operation *part : quantization)
+      if (part->use_empty())
+        rewriter.eraseOp(part);
+    for (ReferenceOpInterface copy : copies)
+      expand(copy, rewriter, ops);
+    return true;
   }
 
   /// Gives attributes to an op, and to those within if the host runs them. Ops of nn among them are added to `ops`.

@@ -25,3 +25,33 @@ func.func @main(%x: tensor<2x9x9x16xf32>, %w: tensor<32x144xf32>, %v: tensor<32x
   %1 = nn.pool <average>, %c {window = array<i64: 5, 5>} : (tensor<2x5x5x32xf32>) -> tensor<2x1x1x32xf32>
   return %1 : tensor<2x1x1x32xf32>
 }
+
+// A sum of nothing is 0: kernels of GPUs would read the last element that an operand has.
+// CHECK-LABEL: func.func @nothing
+// CPU: nn.matmul
+// GPU-NOT: nn.matmul
+// GPU: linalg.generic
+// REFERENCE: nn.matmul
+func.func @nothing(%x: tensor<3x0xf32>, %y: tensor<0x7xf32>) -> tensor<3x7xf32> {
+  %0 = nn.matmul %x, %y : (tensor<3x0xf32>, tensor<0x7xf32>) -> tensor<3x7xf32>
+  return %0 : tensor<3x7xf32>
+}
+
+// Without integers as its weight a convolution is one of floats, behind loops that dequantize its input.
+// CHECK-LABEL: func.func @dequantized
+// CPU-NOT: nn.dequantize
+// CPU: linalg.generic
+// CPU: %[[C:.+]] = nn.conv
+// CPU-NOT: linalg.generic
+// CPU: return %[[C]]
+// GPU-NOT: nn.dequantize
+// GPU: linalg.generic
+// GPU: %[[C:.+]] = nn.conv
+// GPU-NOT: linalg.generic
+// GPU: return %[[C]]
+// REFERENCE: nn.dequantize
+func.func @dequantized(%q: tensor<2x9x9x16xi8>, %s: tensor<2x9x9x1xf32>, %w: tensor<32x144xf32>) -> tensor<2x7x7x32xf32> {
+  %x = nn.dequantize %q, %s {format = #nn.block_format<i8, f32, 0, axis = 3>} : (tensor<2x9x9x16xi8>, tensor<2x9x9x1xf32>) -> tensor<2x9x9x16xf32>
+  %0 = nn.conv %x, %w {window = array<i64: 3, 3>} : (tensor<2x9x9x16xf32>, tensor<32x144xf32>) -> tensor<2x7x7x32xf32>
+  return %0 : tensor<2x7x7x32xf32>
+}

@@ -162,9 +162,20 @@ bool GpuTarget::storesQuantized(BlockFormatAttrInterface format, int64_t element
   return BlockPanels::of(format, elements).has_value();
 }
 
+/// True for sums of nothing: kernels read an operand's last element where a tile goes beyond it, and there is none.
+static bool isEmptySum(mlir::Operation *op) {
+  auto isEmpty = [](mlir::Type type) { return is_contained(cast<mlir::RankedTensorType>(type).getShape(), 0); };
+  return mlir::isa<ContractionOpInterface>(op) && any_of(op->getOperandTypes(), isEmpty) &&
+         none_of(op->getResultTypes(), isEmpty);
+}
+
 bool GpuTarget::hasKernel(mlir::Operation *op) const {
+  if (isEmptySum(op))
+    return false;
   auto conv = mlir::dyn_cast<nn::ConvOp>(op);
-  return conv ? WindowReads::arePossible(conv) : Target::hasKernel(op);
+  if (!conv)
+    return Target::hasKernel(op);
+  return WindowReads::arePossible(conv) && !conv.getInput().getDefiningOp<nn::DequantizeOp>();
 }
 
 bool GpuTarget::multipliesIn(mlir::Type precision) const {
