@@ -8,6 +8,8 @@
 
 #include "dialects/Nn/Verify.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
@@ -46,9 +48,12 @@ LogicalResult nn::verifyWindows(Operation *op, Value image, const WindowAttribut
     if (entries->size() != spatial)
       return op->emitOpError() << "has " << entries->size() << " " << name << " for " << spatial
                                << " spatial dimensions";
+    // Products of two entries, or of one and a size, have 64 bits.
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
     for (int64_t entry : *entries)
-      if (entry < least)
-        return op->emitOpError() << "has " << entry << " among its " << name << ", the least is " << least;
+      if (entry < least || entry > most)
+        return op->emitOpError() << "has " << entry << " among its " << name << ", the "
+                                 << (entry < least ? "least is " : "most is ") << (entry < least ? least : most);
   }
   return success();
 }

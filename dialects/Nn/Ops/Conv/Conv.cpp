@@ -31,7 +31,8 @@ static LogicalResult verifyChannels(ConvOp op) {
                             << out << " output channels";
   int64_t columns = in / groups;
   for (int64_t size : op.getWindow())
-    columns *= size;
+    if (llvm::MulOverflow(columns, size, columns))
+      return op.emitOpError("has a window whose elements cannot be counted with 64 bits");
   return verifyCount(op, "weight", lastSize(op.getWeight()), "columns, a window of channels", "a window of its input",
                      columns);
 }

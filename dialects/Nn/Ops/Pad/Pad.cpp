@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Ops/Shared.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
@@ -45,6 +47,13 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc
   auto input = dyn_cast<RankedTensorType>(op.getInput().getType());
   if (!input || int64_t(op.getLow().size()) != input.getRank() || int64_t(op.getHigh().size()) != input.getRank())
     return emitOptionalError(location, "'nn.pad' op needs a ranked input and amounts for each of its dimensions");
+  // A size and two amounts have a sum of 64 bits.
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  for (ArrayRef<int64_t> amounts : {op.getLow(), op.getHigh()})
+    for (int64_t amount : amounts)
+      if (amount < -most || amount > most)
+        return emitOptionalError(location, "'nn.pad' op has the amount ", amount, ", possible are ", -most, " to ",
+                                 most);
   SmallVector<int64_t> shape(input.getShape());
   for (auto [d, size] : llvm::enumerate(shape))
     if (!ShapedType::isDynamic(size))

@@ -7,6 +7,7 @@
 #include "dialects/Nn/Ops/Shared.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace intarsia;
@@ -28,6 +29,11 @@ LogicalResult RoiAlignOp::verify() {
       return emitOpError() << "has the size " << size << ", the least is 1";
   if (int64_t(getSamples()) < 1)
     return emitOpError() << "has " << int64_t(getSamples()) << " samples, the least is 1";
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  for (int64_t size : getSizes())
+    if (size > most / std::min(int64_t(getSamples()), most))
+      return emitOpError() << "has " << int64_t(getSamples()) << " samples in each of " << size
+                           << " cells, the most are " << most << " in all";
   if (!std::isfinite(getSpatialScale().convertToFloat()))
     return emitOpError("has a spatial scale that is not finite");
   for (int64_t d = 0; d < 3; ++d)

@@ -117,3 +117,35 @@ func.func @bias(%x: tensor<1x9x8xf32>, %w: tensor<4x24xf32>, %b: tensor<5xf32>) 
   %0 = nn.conv %x, %w, %b {window = array<i64: 3>} : (tensor<1x9x8xf32>, tensor<4x24xf32>, tensor<5xf32>) -> tensor<1x7x4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<1x?x4xf32>, %w: tensor<4x12xf32>) -> tensor<1x?x4xf32> {
+  // expected-error@+1 {{'nn.conv' op has 4611686018427387904 among its low pads, the most is 2147483647}}
+  %0 = nn.conv %x, %w {window = array<i64: 3>, pads_low = array<i64: 4611686018427387904>} : (tensor<1x?x4xf32>, tensor<4x12xf32>) -> tensor<1x?x4xf32>
+  return %0 : tensor<1x?x4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<1x?x?x?x4xf32>, %w: tensor<4x0xf32>) -> tensor<1x?x?x?x4xf32> {
+  // expected-error@+1 {{'nn.conv' op has a window whose elements cannot be counted with 64 bits}}
+  %0 = nn.conv %x, %w {window = array<i64: 2147483647, 2147483647, 4>} : (tensor<1x?x?x?x4xf32>, tensor<4x0xf32>) -> tensor<1x?x?x?x4xf32>
+  return %0 : tensor<1x?x?x?x4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<1x2x4xf32>, %w: tensor<4x4xf32>) -> tensor<1x0x4xf32> {
+  // expected-error@+1 {{'nn.conv' op has a result of size 0 in spatial dimension 0: its input has 2 positions and pads of 1 and 1, a window reaches over 1}}
+  %0 = nn.conv %x, %w {window = array<i64: 1>, pads_low = array<i64: 1>, pads_high = array<i64: 1>, transposed} : (tensor<1x2x4xf32>, tensor<4x4xf32>) -> tensor<1x0x4xf32>
+  return %0 : tensor<1x0x4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<1x9x8xf32>, %w: tensor<4x24xf32>) -> tensor<1x7x4xf32> {
+  // expected-error@+1 {{'nn.conv' op has -2 groups, the least is 1}}
+  %0 = nn.conv %x, %w {window = array<i64: 3>, groups = -2} : (tensor<1x9x8xf32>, tensor<4x24xf32>) -> tensor<1x7x4xf32>
+  return %0 : tensor<1x7x4xf32>
+}

@@ -45,3 +45,12 @@ func.func @type(%x: tensor<2x8xf32>) {
   %0 = nn.pad <constant>, %x {low = array<i64: 0, 1>, high = array<i64: 0, 0>, value = 1 : i32} : (tensor<2x8xf32>) -> tensor<2x9xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<4x?xf32>) -> tensor<4x?xf32> {
+  // expected-error@+2 {{'nn.pad' op has the amount 9223372036854775807, possible are -2147483647 to 2147483647}}
+  // expected-error@+1 {{'nn.pad' op failed to infer returned types}}
+  %0 = nn.pad <edge>, %x {low = array<i64: 0, 9223372036854775807>, high = array<i64: 0, 0>} : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  return %0 : tensor<4x?xf32>
+}

@@ -53,3 +53,11 @@ func.func @p(%x: tensor<1x9x8xf32>) {
   %0 = nn.pool <lp>, %x {window = array<i64: 3>, p = 0} : (tensor<1x9x8xf32>) -> tensor<1x7x8xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<1x?x4xf32>) -> tensor<1x?x4xf32> {
+  // expected-error@+1 {{'nn.pool' op has 9223372036854775807 among its strides, the most is 2147483647}}
+  %0 = nn.pool <max>, %x {window = array<i64: 3>, strides = array<i64: 9223372036854775807>} : (tensor<1x?x4xf32>) -> tensor<1x?x4xf32>
+  return %0 : tensor<1x?x4xf32>
+}

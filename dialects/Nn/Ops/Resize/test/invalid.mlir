@@ -109,3 +109,11 @@ func.func @dynamic(%x: tensor<2x?x4xf32>) {
   %0 = "nn.resize"(%x) <{kind = #nn.interpolation<linear>, axes = array<i64: 1>, sizes = array<i64: 4>, antialias}> : (tensor<2x?x4xf32>) -> tensor<2x4x4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x5x3xf32>) -> tensor<2x4x3xf32> {
+  // expected-error@+1 {{'nn.resize' op has the scale -5.000000e-01, scales are positive and finite}}
+  %0 = nn.resize <linear>, %x {axes = array<i64: 1>, sizes = array<i64: 4>, scales = array<f32: -0.5>} : (tensor<2x5x3xf32>) -> tensor<2x4x3xf32>
+  return %0 : tensor<2x4x3xf32>
+}

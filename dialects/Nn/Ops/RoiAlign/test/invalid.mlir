@@ -53,3 +53,11 @@ func.func @nothing(%x: tensor<2x0x8x4xf32>, %b: tensor<3x4xf32>, %i: tensor<3xi6
   %0 = nn.roi_align %x, %b, %i {sizes = array<i64: 7, 5>, samples = 2} : (tensor<2x0x8x4xf32>, tensor<3x4xf32>, tensor<3xi64>) -> tensor<3x7x5x4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<1x4x4x2xf32>, %b: tensor<3x4xf32>, %i: tensor<3xi64>) -> tensor<3x4294967296x3x2xf32> {
+  // expected-error@+1 {{'nn.roi_align' op has 2147483648 samples in each of 4294967296 cells, the most are 2147483647 in all}}
+  %0 = nn.roi_align %x, %b, %i {sizes = array<i64: 4294967296, 3>, samples = 2147483648} : (tensor<1x4x4x2xf32>, tensor<3x4xf32>, tensor<3xi64>) -> tensor<3x4294967296x3x2xf32>
+  return %0 : tensor<3x4294967296x3x2xf32>
+}
