@@ -90,12 +90,18 @@ SmallVector<nn::GroupOp> consumersOf(Value tensor) {
 
 /// Returns the memory that a call gives an input in: that of a device if the device alone reads it, else the host's.
 /// The runtime then copies what is not there, and a tensor that is there is used as it is. Values with a range are
-/// checked by the host.
+/// checked by the host. What a part of a function only passes on stays where the part before it has it.
 FailureOr<Attribute> HostProgram::memoryOfInput(BlockArgument argument) {
   auto has = [&](StringRef attribute) { return bool(source.getArgAttr(argument.getArgNumber(), attribute)); };
   if (has("nn.range") || has("nn.below"))
     return Attribute();
   std::optional<Attribute> memory;
+  auto before = source->getAttrOfType<FlatSymbolRefAttr>("nn.continues");
+  if (before && argument.use_empty())
+    if (auto part = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(source, before))
+      if (argument.getArgNumber() < part.getNumArguments())
+        if (auto buffer = dyn_cast<MemRefType>(part.getArgumentTypes()[argument.getArgNumber()]))
+          return buffer.getMemorySpace();
   for (nn::GroupOp consumer : consumersOf(argument)) {
     if (!consumer)
       return Attribute();

@@ -454,11 +454,21 @@ Status runCall(::itx_call &call) {
   return status.ok() || call.results == Results::WithCall ? status : endWorld(*call.module, status);
 }
 
-/// Says where the results of a part are wanted: sizes in memory of the host, others where the next part reads them.
-static std::vector<Device *> memoriesOfParts(const Module &module, const FunctionInfo &part, const FunctionInfo &next) {
+/// Says where the results of a part are wanted: sizes in memory of the host, others where the parts behind it read
+/// them. If those do so in several memories, each copies it from that of the host.
+static std::vector<Device *> memoriesOfParts(const Module &module, const FunctionInfo &part, size_t nextIndex) {
+  const FunctionInfo &next = *module.functions()[nextIndex].info;
   std::vector<Device *> memories;
-  for (size_t i = 0; i < part.outputs.size(); ++i)
-    memories.push_back(module.memoryOf(next.inputs[part.givenInputs + i].device));
+  for (size_t i = 0; i < part.outputs.size(); ++i) {
+    auto memoryIn = [&](size_t function) {
+      return module.memoryOf(module.functions()[function].info->inputs[part.givenInputs + i].device);
+    };
+    memories.push_back(memoryIn(nextIndex));
+    for (std::optional<size_t> later = module.functions()[nextIndex].next; later;
+         later = module.functions()[*later].next)
+      if (memoryIn(*later) != memories.back())
+        memories.back() = nullptr;
+  }
   for (const ValueInfo &input : next.inputs)
     if (input.sizeFrom >= 0)
       memories[input.sizeFrom] = nullptr;
@@ -495,7 +505,7 @@ Status runParts(::itx_call &call, Globals *states) {
   std::vector<Device *> wanted = std::move(call.outputMemories);
   while (std::optional<size_t> next = module.functions()[call.functionIndex].next) {
     const FunctionInfo &part = *call.function, &rest = *module.functions()[*next].info;
-    call.outputMemories = memoriesOfParts(module, part, rest);
+    call.outputMemories = memoriesOfParts(module, part, *next);
     ITX_RETURN_IF_ERROR(runCall(call));
     std::vector<std::optional<Tensor>> inputs;
     ITX_RETURN_IF_ERROR(passOn(call, rest, inputs));
