@@ -48,7 +48,7 @@ class Axis:
             return float(one.coordinates(size)[1])
         if self.corners:
             return (size - 1) / (self.size - 1) if self.size > 1 else 0
-        return size / self.size
+        return size / max(self.size, 1)
 
 
 @dataclass(frozen=True)

@@ -181,4 +181,5 @@ CASES = {
     "rnn": Recurrence("rnn", "bidirectional", activations=("relu", "thresholded_relu"), alphas=(0.0, 0.3), clip=2.0),
     "rnn_reverse": Recurrence("rnn", "reverse", sequence=1, batch=3, lengths=(1, 1, 0), flags=("sequence_first",)),
     "no_steps": Recurrence("lstm", "bidirectional", sequence=0),
+    "no_sequences": Recurrence("gru", "bidirectional", batch=0, flags=("linear_before_reset",)),
 }  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,6 +71,16 @@ def random_cases(monkeypatch: pytest.MonkeyPatch, usual: int) -> Iterator[int]:
     for number in range(int(os.environ.get("INTARSIA_RANDOM_SHAPES", usual))):
         monkeypatch.setenv("ITX_EMULATED_SCHEDULE", SCHEDULES[number % len(SCHEDULES)])
         yield number
+
+
+@contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """Let calls use so many threads, then as many as before: three of them share rows unevenly."""
+    intarsia.set_threads(count)
+    try:
+        yield
+    finally:
+        intarsia.set_threads(0)
 
 
 def skip_unless_this_cpu_has(target: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from programs import build, random_cases
+from programs import build, random_cases, with_threads
 from random_numbers import RNG
 from windows import Conv
 
@@ -162,7 +162,7 @@ class Program:
             # The reference reads the result as it is.
             residual = expected if target == "reference" else integers * factors
             expected = integers * 127 + (residual if self.shared else 0)
-        assert np.abs(expected).max() < 2**24 * UNIT * WEIGHT_UNIT
+        assert np.abs(expected).max(initial=0) < 2**24 * UNIT * WEIGHT_UNIT
         np.testing.assert_array_equal(getattr(module, name)(*inputs), expected.astype(np.float32))
 
 
@@ -199,18 +199,64 @@ def test_byte_convolutions(tools, tmp_path, target: str) -> None:
         program.check(module, name, weights, target)
 
 
-def test_random_byte_convolutions(tools, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2", "reference", "emulated:sm_90a", "emulated:gfx942"])
+def test_inputs_that_are_dequantized(tools, tmp_path, target: str) -> None:
+    """By a convolution of floats, whose weight is an argument or in groups, and by one that is spread."""
+    text, convs = "", {}
+    form = "#nn.block_format<i8, f32, 0, axis = 3>"
+    for name, more in (
+        ("plain", {}),
+        ("groups", {"groups": 4}),
+        ("transposed", {"transposed": True, "strides": (2, 2)}),
+    ):
+        conv = convs[name] = Conv((6, 7), (3, 3), channels=(16, 36), low=(1, 1), high=(1, 1), **more)
+        q, s, x = (f"tensor<2x6x7x{kind}>" for kind in ("16xi8", "1xf32", "16xf32"))
+        w, y = f"tensor<36x{9 * 16 // conv.groups}xf32>", f"tensor<2x{'x'.join(map(str, conv.result))}x36xf32>"
+        text += f"""func.func @{name}(%q: {q} {{nn.name = "q"}}, %s: {s} {{nn.name = "s"}}, %w: {w} {{nn.name = "w"}}) -> {y} {{
+          %x = nn.dequantize %q, %s {{format = {form}}} : ({q}, {s}) -> {x}
+          %y = nn.conv %x, %w {conv.attributes()} : ({x}, {w}) -> {y}
+          return %y : {y} }}
+        """
+    module = build(tools, tmp_path, text, target=target)
+    for name, conv in convs.items():
+        q, s = (
+            RNG.integers(-127, 128, (2, 6, 7, 16), np.int8),
+            2.0 ** RNG.integers(-4, 1, (2, 6, 7, 1)).astype(np.float32),
+        )
+        w = RNG.integers(-8, 9, (36, 9 * 16 // conv.groups)).astype(np.float32)
+        np.testing.assert_array_equal(getattr(module, name)(q, s, w), conv.compute(q * s, w))
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "emulated:sm_90a", "emulated:gfx942"])
+def test_random_byte_convolutions(tools, tmp_path, monkeypatch, target: str) -> None:
     def some(choices: list[int], count: int = 1) -> tuple[int, ...]:
         return tuple(int(each) for each in RNG.choice(choices, count))
 
-    for _ in random_cases(monkeypatch, usual=4):
-        spatial = int(RNG.integers(1, 4))
-        conv = Conv(
-            some(list(range(7, [40, 14, 9][spatial - 1])), spatial), some([1, 2, 3], spatial),
-            some([4, 24, 32, 64, 260]) + some([1, 12, 33, 64]), some([1, 2, 3], spatial), some([1, 1, 2], spatial),
-            some([0, 1, 2], spatial), some([0, 1, 2], spatial),
-        )  # fmt: skip
-        block = [None, 0, 256][int(RNG.integers(3))]
-        program = Program(conv, block, some([1, 2])[0], *map(bool, some([0, 1], 2)))
-        weights = program.weights("main")
-        program.check(build(tools, tmp_path, program.function("main"), weights), "main", weights)
+    def some_program() -> Program:
+        while True:
+            spatial = int(RNG.integers(1, 4))
+            conv = Conv(
+                some([1, *range(5, [40, 14, 9][spatial - 1])], spatial), some([1, 2, 3], spatial),
+                some([4, 24, 32, 64, 260]) + some([1, 12, 33, 64]), some([1, 2, 3], spatial), some([1, 1, 2], spatial),
+                some([0, 1, 2], spatial), some([0, 1, 2], spatial),
+            )  # fmt: skip
+            if min(conv.result) >= 1:
+                break
+        block, dynamic = [None, 0, 256][int(RNG.integers(3))], bool(RNG.integers(2))
+        batch = some([1, 2] if dynamic else [0, 1, 2])[0]
+        return Program(
+            conv, block, batch, dynamic, residual=bool(RNG.integers(2)), stored=["f32", "f16"][some([0, 1])[0]]
+        )
+
+    numbers = list(random_cases(monkeypatch, usual=3))
+    for begin in range(0, len(numbers), 10):
+        programs = {f"f{number}": some_program() for number in numbers[begin : begin + 10]}
+        weights = {key: value for name, program in programs.items() for key, value in program.weights(name).items()}
+        text = "".join(program.function(name) for name, program in programs.items())
+        module = build(tools, tmp_path / str(begin), text, weights, target)
+        for name, program in programs.items():
+            try:
+                with with_threads(int(RNG.integers(1, 5))):
+                    program.check(module, name, weights, target)
+            except Exception as error:
+                raise AssertionError(f"of {program}") from error

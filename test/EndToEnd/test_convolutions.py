@@ -10,15 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import intarsia
+import ml_dtypes
 import numpy as np
 import pytest
-from programs import build, close, one_of_each_vendor, random_cases
+from op_cases import chance, pick
+from programs import build, close, one_of_each_vendor, random_cases, with_threads
 from random_numbers import RNG, normal
 from windows import Conv, Pool
 
 pytestmark = pytest.mark.cpu_only
 
 TARGETS = ["cpu", "cpu:x86-64-v3", "cpu:x86-64-v2", "reference"]
+#: Element types, and half of the distance between two numbers around 1.
+ELEMENTS = {"f32": (np.float32, 2.0**-24), "f16": (np.float16, 2.0**-11), "bf16": (ml_dtypes.bfloat16, 2.0**-8)}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Program:
     residual: bool = False  # and a relu behind it
     picture: bool = False  # the channels of the input come first, and are moved
     parts: str = ""  # halves of the channels are results: each by "itself", or both read by one op, "together"
+    element: str = "f32"  # of all tensors
 
     def function(self, name: str) -> str:
         conv = self.conv
@@ -87,25 +92,29 @@ class Program:
             results = "%m"
         names = ", ".join(f'{types} {{nn.name = "y{i}"}}' for i in range(results.count(",") + 1))
         body = "\n          ".join(lines)
-        return f"""func.func @{name}({", ".join(arguments)}) -> ({names}) {{
+        text = f"""func.func @{name}({", ".join(arguments)}) -> ({names}) {{
           {body}
           return {results} : {", ".join([types] * (results.count(",") + 1))} }}
         """
+        return text.replace("f32>", f"{self.element}>")
 
     def check(self, module, name: str, weights: dict[str, np.ndarray]) -> None:
         conv = self.conv
-        x = normal(self.batch, *conv.size, conv.channels[0])
+        x = normal(self.batch, *conv.size, conv.channels[0]).astype(ELEMENTS[self.element][0])
         w, b = weights[f"{name}.w"], weights.get(f"{name}.b")
         inputs = [np.moveaxis(x, -1, 1) if self.picture else x] + ([w] if self.argument else [])
         expected = conv.compute(x, w, b)
+        rounded = np.abs(expected).max(initial=0)
         if self.residual:
-            r = normal(*expected.shape)
+            r = normal(*expected.shape).astype(x.dtype)
             inputs.append(r)
-            expected = np.maximum(expected + r, 0)
-        magnitudes = conv.compute(np.abs(x), np.abs(w))
+            expected = np.maximum(expected + r.astype(float), 0)
+        magnitudes = conv.compute(np.abs(x.astype(float)), np.abs(w.astype(float)))
         roundings = int(np.prod(conv.window)) * conv.channels[0] // conv.groups + 8
         # Of sums of so many products, as matmul_error; of the long ones only the root remains (Higham, section 2.8).
         error = 2.0**-24 * 4 * roundings**0.5 * magnitudes.max(initial=0)
+        # The result of the convolution may be rounded, and that of the sum is.
+        error += ELEMENTS[self.element][1] * (rounded + np.abs(expected).max(initial=0))
         result = getattr(module, name)(*inputs)
         if not self.parts:
             close(result, expected, error)
@@ -119,12 +128,10 @@ class Program:
             close(result[1], other, error)
 
     def weights(self, name: str) -> dict[str, np.ndarray]:
-        import ml_dtypes
-
-        out = self.conv.channels[1]
+        out, dtype = self.conv.channels[1], ELEMENTS[self.element][0]
         w = normal(out, int(np.prod(self.conv.window)) * self.conv.channels[0] // self.conv.groups)
-        weights = {f"{name}.w": w.astype(ml_dtypes.bfloat16) if self.narrow else w}
-        return weights | ({f"{name}.b": normal(out)} if self.bias else {})
+        weights = {f"{name}.w": w.astype(ml_dtypes.bfloat16 if self.narrow else dtype)}
+        return weights | ({f"{name}.b": normal(out).astype(dtype)} if self.bias else {})
 
 
 PADS = {"low": (1, 1), "high": (1, 1)}
@@ -223,25 +230,50 @@ def test_images_smaller_than_a_window(tools, tmp_path, target: str) -> None:
             module.main(normal(1, *sizes, 4))
 
 
-def test_random_convolutions(tools, tmp_path, monkeypatch) -> None:
-    def some(choices: list[int], count: int = 1) -> tuple[int, ...]:
-        return tuple(int(each) for each in RNG.choice(choices, count))
+def some_program() -> Program:
+    """Draw a convolution that has a result: each attribute, sizes of 1 and empty batches among them."""
+    while True:
+        spatial = int(RNG.integers(1, 4))
 
-    for _ in random_cases(monkeypatch, usual=6):
-        spatial, groups = int(RNG.integers(1, 4)), some([1, 1, 2, 3, 32])[0]
-        each = some([1, 1, 3, 8]) + some([1, 2, 12, 33])
-        window, dilations = some([1, 2, 3, 4], spatial), some([1, 1, 2], spatial)
+        def some(*choices: int, count: int = spatial) -> tuple[int, ...]:
+            return tuple(pick(*choices) for _ in range(count))
+
+        groups, transposed = pick(1, 1, 2, 3, 32), chance(0.3)
+        channels = (groups * pick(1, 1, 3, 8), groups * pick(1, 2, 12, 33))
+        strides, dilations = some(1, 2, 3), some(1, 1, 2)
         conv = Conv(
-            some(list(range(7, [40, 14, 9][spatial - 1])), spatial), window, (groups * each[0], groups * each[1]),
-            some([1, 2, 3], spatial), dilations, some([0, 1, 2], spatial), some([0, 1, 2], spatial), groups,
+            some(1, *range(2, [40, 14, 9][spatial - 1] - 5 * transposed)), some(1, 2, 3, 4), channels, strides, dilations,
+            some(0, 1, 2), some(0, 1, 2), groups, transposed,
+            tuple(int(RNG.integers(max(s, d))) for s, d in zip(strides, dilations, strict=True)) if transposed else (),
         )  # fmt: skip
-        if min(conv.result) < 1:
-            continue
-        flags = dict(zip(("bias", "dynamic", "argument", "residual"), map(bool, some([0, 1], 4)), strict=True))
-        program = Program(conv, batch=some([1, 2])[0], **flags)
-        weights = program.weights("main")
-        stored = {key: value for key, value in weights.items() if not (program.argument and key.endswith(".w"))}
-        program.check(build(tools, tmp_path, program.function("main"), stored), "main", weights)
+        if min(conv.result) >= 1:
+            break
+    dynamic, element = chance(), pick("f32", "f32", "f16", "bf16")
+    batch = pick(1, 2) if dynamic else pick(0, 1, 2)
+    return Program(
+        conv, batch, chance(), dynamic, argument=chance(0.3), narrow=element == "f32" and chance(0.2), residual=chance(),
+        picture=not dynamic and chance(0.2), element=element,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "emulated:sm_90a", "emulated:gfx942"])
+def test_random_convolutions(tools, tmp_path, monkeypatch, target: str) -> None:
+    numbers = list(random_cases(monkeypatch, usual=3))
+    for begin in range(0, len(numbers), 10):
+        programs = {f"f{number}": some_program() for number in numbers[begin : begin + 10]}
+        weights = {key: value for name, program in programs.items() for key, value in program.weights(name).items()}
+        given = [f"{name}.w" for name, program in programs.items() if program.argument]
+        stored = {key: value for key, value in weights.items() if key not in given}
+        text = "".join(program.function(name) for name, program in programs.items())
+        # GPUs would multiply by weights in bf16 as the type that those are of.
+        flags = ("--matmul-precision=f32",) if target.startswith("emulated") else ()
+        module = build(tools, tmp_path / str(begin), text, stored, target, *flags)
+        for name, program in programs.items():
+            try:
+                with with_threads(pick(1, 2, 3, 4)):
+                    program.check(module, name, weights)
+            except Exception as error:
+                raise AssertionError(f"of {program}") from error
 
 
 POOLS = {

@@ -86,11 +86,21 @@ def test_images(tools, tmp_path, device: str) -> None:
     np.testing.assert_array_equal(module.constant(x), expected)
     grid = RNG.uniform(-1.5, 1.5, (2, 4, 3, 2)).astype(np.float32)
     np.testing.assert_allclose(module.sample(x, grid), grid_sample(x, grid, "cubic", "reflection", False), 0, 1e-5)
-    boxes, images = np.array([[1, 2, 9, 11], [-6, 0, 4, 30], [5, 5, 5, 5]], np.float32), np.array([1, 0, 1])
+    # Also one that lies outside, one whose corners are exchanged, and two of which a corner is no number.
+    boxes = [
+        [1, 2, 9, 11],
+        [-6, 0, 4, 30],
+        [5, 5, 5, 5],
+        [-9, -9, -7, -8],
+        [8, 9, 2, 3],
+        [np.nan, 0, 4, 4],
+        [0, 0, 4, np.nan],
+    ]
+    boxes, images = np.array(boxes, np.float32), np.array([1, 0, 1, 0, 1, 0, 1])
     expected = roi_align(x, boxes, images, (3, 2), 2, 0.5, half_pixel=True, largest=False)
     np.testing.assert_allclose(module.align(x, boxes, images), expected, 0, 4e-6)
     with pytest.raises(intarsia.Error, match=r"index of|input .* is"):
-        module.align(x, boxes, np.array([1, 2, 0]))
+        module.align(x, boxes, np.array([1, 2, 0, 0, 0, 0, 0]))
 
 
 def of_indices() -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 import intarsia
+import ml_dtypes
 import numpy as np
 import pytest
 from programs import build, close, matmul_error
@@ -290,6 +291,58 @@ def test_attention(tools, tmp_path, heads, groups, dim, kind, target):
             mask[:, :, 0] = -np.inf  # a query that may see nothing
         inputs = [q, k, v] + ([mask] if mask is not None else [])
         close(module.main(*inputs), attention(q, k, v, dim**-0.5, mask, kind == "causal"), 3e-6)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_integers_without_a_sign(tools, tmp_path, target):
+    """Callers pass and get them as their type says; others with these bits are refused."""
+    module = build(
+        tools,
+        tmp_path,
+        """func.func @main(%x: tensor<4xi8> {nn.name = "x", nn.unsigned}) -> (tensor<4xi8> {nn.name = "y", nn.unsigned}, tensor<4xf32> {nn.name = "f"}) {
+          %e = tensor.empty() : tensor<4xf32>
+          %f = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+              ins(%x : tensor<4xi8>) outs(%e : tensor<4xf32>) {
+          ^bb0(%v: i8, %o: f32):
+            %c = arith.uitofp %v : i8 to f32
+            linalg.yield %c : f32 } -> tensor<4xf32>
+          %y = arith.addi %x, %x : tensor<4xi8>
+          return %y, %f : tensor<4xi8>, tensor<4xf32> }""",
+        target=target,
+    )
+    x = np.array([0, 1, 127, 255], np.uint8)
+    y, f = module.main(x)
+    assert y.dtype == np.uint8
+    np.testing.assert_array_equal(y, x + x)
+    np.testing.assert_array_equal(f, x)
+    with pytest.raises(intarsia.Error, match="x"):
+        module.main(x.astype(np.int8))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2", "reference", "emulated:sm_90a", "emulated:gfx942"])
+def test_narrow_masks(tools, tmp_path, target):
+    """Masks of 16 bits beside queries of 32 bits, and of the type that queries have."""
+    text, cases = "", {}
+    for element, mask in (("f32", "f16"), ("f32", "bf16"), ("f16", "f16"), ("bf16", "bf16")):
+        q, m = f"tensor<2x9x3x24x{element}>", f"tensor<2x1x9x9x{mask}>"
+        name = f"{element}_{mask}"
+        cases[name] = (element, mask)
+        text += f"""func.func @{name}(%q: {q} {{nn.name = "q"}}, %k: {q} {{nn.name = "k"}}, %v: {q} {{nn.name = "v"}},
+            %m: {m} {{nn.name = "m"}}) -> {q} {{
+          %y = nn.attention %q, %k, %v mask %m {{scale = 0.2 : f32}} : ({q}, {q}, {q}, {m}) -> {q}
+          return %y : {q} }}
+        """
+    module = build(tools, tmp_path, text, target=target)
+    types = {"f32": (np.float32, 3e-6), "f16": (np.float16, 2.0**-9), "bf16": (ml_dtypes.bfloat16, 2.0**-6)}
+    for name, (element, kind) in cases.items():
+        dtype, tolerance = types[element]
+        q, k, v = (normal(2, 9, 3, 24).astype(dtype) for _ in range(3))
+        mask = normal(2, 1, 9, 9)
+        mask[:, :, 3:6, 2] = -np.inf
+        mask[1, 0, 0] = -np.inf  # a query that may see nothing
+        mask = mask.astype(types[kind][0])
+        expected = attention(q, k, v, np.float32(0.2), mask.astype(np.float64))
+        close(getattr(module, name)(q, k, v, mask), expected, tolerance)
 
 
 @pytest.mark.parametrize("target", VARIANTS)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import intarsia
 import numpy as np
 import pytest
-from programs import build, close, one_of_each_vendor, random_cases
+from programs import build, close, one_of_each_vendor, random_cases, with_threads
 from random_numbers import RNG
 from recurrences import CASES, GATES, Recurrence, some_activations
 
@@ -86,7 +86,9 @@ def test_recurrent(tools, tmp_path, target: str) -> None:
 
 
 def test_recurrent_dynamic(tools, tmp_path) -> None:
-    programs = {name: case for name, case in PROGRAMS.items() if case.sequence}  # calls have no size of 0
+    programs = {
+        name: case for name, case in PROGRAMS.items() if case.sequence and case.batch
+    }  # calls have no size of 0
     check_all(tools, tmp_path, programs, "cpu", stored=False, dynamic=True)
 
 
@@ -131,23 +133,32 @@ def test_batches_that_differ(tools, tmp_path) -> None:
         module.main(*values.values())
 
 
-def test_random_recurrent(tools, tmp_path, monkeypatch) -> None:
-    for _ in random_cases(monkeypatch, usual=4):
-        kind = str(RNG.choice(list(GATES)))
-        direction = str(RNG.choice(["forward", "reverse", "bidirectional"]))
-        batch, sequence, hidden = (int(RNG.choice(sizes)) for sizes in ([1, 2, 3, 9], [1, 2, 6], [1, 8, 31, 64, 100]))
-        flags = [flag for flag in ("sequence_first",) if RNG.integers(2)]
-        flags += [
-            flag for flag in ({"lstm": "coupled", "gru": "linear_before_reset"}.get(kind),) if flag and RNG.integers(2)
-        ]
-        case = Recurrence(
-            kind, direction, batch, sequence, hidden,
-            order=tuple(int(i) for i in RNG.permutation(len(GATES[kind]))),
-            clip=float(RNG.choice([0.5, 3.0])) if RNG.integers(2) else None, flags=tuple(flags),
-            bias=bool(RNG.integers(2)), states=bool(RNG.integers(2)), peepholes=kind == "lstm" and bool(RNG.integers(2)),
-            lengths=tuple(int(n) for n in RNG.integers(-1, sequence + 2, batch)) if RNG.integers(2) else (),
-        )  # fmt: skip
-        if RNG.integers(2):
-            case = replace(case, **some_activations(kind, case.directions))
+def some_case(least: int) -> Recurrence:
+    """Draw a layer with sizes of at least 0 or 1."""
+    kind = str(RNG.choice(list(GATES)))
+    direction = str(RNG.choice(["forward", "reverse", "bidirectional"]))
+    sizes = [least, 1, 2, 3, 9], [least, 1, 2, 6], [1, 8, 31, 64, 100]
+    batch, sequence, hidden = (int(RNG.choice(of)) for of in sizes)
+    flags = [flag for flag in ("sequence_first",) if RNG.integers(2)]
+    flags += [
+        flag for flag in ({"lstm": "coupled", "gru": "linear_before_reset"}.get(kind),) if flag and RNG.integers(2)
+    ]
+    case = Recurrence(
+        kind, direction, batch, sequence, hidden,
+        order=tuple(int(i) for i in RNG.permutation(len(GATES[kind]))),
+        clip=float(RNG.choice([0.5, 3.0])) if RNG.integers(2) else None, flags=tuple(flags),
+        bias=bool(RNG.integers(2)), states=bool(RNG.integers(2)), peepholes=kind == "lstm" and bool(RNG.integers(2)),
+        lengths=tuple(int(n) for n in RNG.integers(-1, sequence + 2, batch)) if RNG.integers(2) else (),
+    )  # fmt: skip
+    return replace(case, **some_activations(kind, case.directions)) if RNG.integers(2) else case
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2", "reference", "emulated:sm_90a", "emulated:gfx942"])
+def test_random_recurrent(tools, tmp_path, monkeypatch, target: str) -> None:
+    numbers = list(random_cases(monkeypatch, usual=3))
+    for begin in range(0, len(numbers), 10):
         stored, dynamic = (bool(choice) for choice in RNG.integers(0, 2, 2))
-        check_all(tools, tmp_path, {"main": case}, "cpu", stored, dynamic)
+        # Calls have no size of 0.
+        cases = {f"f{number}": some_case(int(dynamic)) for number in numbers[begin : begin + 10]}
+        with with_threads(int(RNG.integers(1, 5))):
+            check_all(tools, tmp_path / str(begin), cases, target, stored, dynamic)

@@ -193,3 +193,18 @@ func.func private @f() attributes {nn.metadata = {a = #nn.block_format<e4m3, f32
 
 // expected-error@+1 {{block format has axis -1, must not be negative}}
 func.func private @f() attributes {nn.metadata = {a = #nn.block_format<i4, f32, 32, axis = -1>}}
+
+// -----
+
+// expected-error@+1 {{nn.unsigned of argument 0 is unit on 'tensor<4xf32>', must be a unit attribute on integers}}
+func.func @unsigned(%x: tensor<4xf32> {nn.unsigned}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.unsigned of argument 0 is true on 'tensor<4xi8>', must be a unit attribute on integers}}
+func.func @unsigned(%x: tensor<4xi8> {nn.unsigned = true}) { return }
+
+// -----
+
+// expected-error@+1 {{nn.unsigned of result 0 is unit on 'tensor<4xi1>', must be a unit attribute on integers}}
+func.func @unsigned(%x: tensor<4xi1>) -> (tensor<4xi1> {nn.unsigned}) { return %x : tensor<4xi1> }

@@ -12,3 +12,9 @@ func.func @attributes(%ids: tensor<?x?xi64> {nn.name = "ids", nn.sizes = ["batch
     attributes {nn.metadata = {labels = ["no", "yes"]}, nn.size_limits = {sequence = 512 : i64}} {
   return %ids : tensor<?x?xi64>
 }
+
+// CHECK-LABEL: func.func @unsigned
+// CHECK-SAME: tensor<4xi8> {nn.unsigned}) -> (tensor<4xi8> {nn.unsigned})
+func.func @unsigned(%x: tensor<4xi8> {nn.unsigned}) -> (tensor<4xi8> {nn.unsigned}) {
+  return %x : tensor<4xi8>
+}
