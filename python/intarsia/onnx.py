@@ -35,6 +35,9 @@ __all__ = ["Backend", "PreparedModel"]
 _MUST_BE_KNOWN = "must be known to the compiler"
 #: The most elements of an input that becomes a constant for such an op: axes, pads and the like.
 _MOST_ELEMENTS = 64
+#: Types of ml_dtypes that calls pass as bytes: integers by their values, floats by their bits.
+_SMALL_INTEGERS = ("int4", "uint4", "int2", "uint2")
+_SMALL_FLOATS = ("float8_", "float6_", "float4_")
 #: Keywords of `Backend.prepare` that are those of `intarsia.compile`; tests of the standard give others.
 _OPTIONS = ("shapes", "values", "weights_dir", "options")
 
@@ -63,13 +66,9 @@ def _array(value: Any) -> np.ndarray:
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:
     """Return an array as calls take it: narrow numbers that NumPy has no type of its own for are bytes."""
-    if array.dtype.name in ("int4", "int2"):
-        return array.astype(np.int8)
-    if array.dtype.name in ("uint4", "uint2"):
-        return array.astype(np.uint8)
-    if array.dtype.kind == "V" and array.dtype.itemsize == 1 and array.dtype.names is None:
-        return array.view(np.uint8)
-    return array
+    if array.dtype.name in _SMALL_INTEGERS:
+        return array.astype(np.int8 if array.dtype.name.startswith("int") else np.uint8)
+    return array.view(np.uint8) if array.dtype.name.startswith(_SMALL_FLOATS) else array
 
 
 class PreparedModel(base.BackendRep):
@@ -141,9 +140,9 @@ def _with_type(value: np.ndarray, kind: int) -> np.ndarray:
     wanted = onnx.helper.tensor_dtype_to_np_dtype(kind)
     if value.dtype == wanted or value.dtype.itemsize != 1:
         return value
-    if wanted.name in ("int4", "uint4", "int2", "uint2"):
+    if wanted.name in _SMALL_INTEGERS:
         return value.astype(wanted)
-    return value.view(wanted) if wanted.itemsize == 1 and wanted.kind == "V" else value
+    return value.view(wanted) if wanted.name.startswith(_SMALL_FLOATS) else value
 
 
 class Backend(base.Backend):

@@ -5,23 +5,26 @@
 from __future__ import annotations
 
 import os
-import unittest
+import re
 import warnings
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx.backend.test
+import pytest
 from intarsia import CompileError
 from intarsia.onnx import Backend
 from onnx import TensorProto, helper
 
 warnings.simplefilter("ignore")
 
-# What the package itself makes of a backend: these tests are found under its names.
-_STANDARD = onnx.backend.test.BackendTest(Backend, __name__)
-_STANDARD.include("^test_(relu|matmul_2d|reshape_reordered_all_dims|AvgPool1d|sign_model)_cpu$")
-globals().update(_STANDARD.test_cases)
+# What the package itself makes of a backend, of which a few tests are kept.
+_KEPT = re.compile("^test_(relu|matmul_2d|reshape_reordered_all_dims|AvgPool1d|sign_model)_cpu$")
+for _name, _case in onnx.backend.test.BackendTest(Backend, __name__).test_cases.items():
+    for _method in [each for each in vars(_case) if each.startswith("test_") and not _KEPT.match(each)]:
+        delattr(_case, _method)
+    globals()[_name] = _case
 
 
 def model_of(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, list[int | str]]]) -> onnx.ModelProto:
@@ -31,58 +34,55 @@ def model_of(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, list[int 
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
 
 
-class BackendTests(unittest.TestCase):
-    """Calls that the standard's tests do not make."""
-
-    def test_node(self) -> None:
-        node = helper.make_node("Gemm", ["a", "b", ""], ["y"], transB=1)
-        a, b = np.ones((2, 3), np.float32), np.full((4, 3), 2, np.float32)
-        (y,) = Backend.run_node(node, [a, b], opset_version=13)
-        np.testing.assert_array_equal(y, a @ b.T)
-
-    def test_names_of_outputs(self) -> None:
-        prepared = Backend.prepare(model_of([helper.make_node("Neg", ["x"], ["y"])], {"x": (TensorProto.FLOAT, ["n"])}))
-        for given in ([np.ones(3, np.float32)], {"x": np.ones(3, np.float32)}, np.ones(3, np.float32)):
-            results = prepared.run(given)
-            np.testing.assert_array_equal(results["y"], [-1, -1, -1])
-            np.testing.assert_array_equal(results.y, results[0])
-
-    def test_inputs_that_must_be_known(self) -> None:
-        """Each value of axes has a compiled model, which calls with the same ones share."""
-        model = model_of(
-            [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
-            {"x": (TensorProto.FLOAT, ["n", "m"]), "axes": (TensorProto.INT64, [1])},
-        )
-        prepared = Backend.prepare(model)
-        x = np.arange(6, dtype=np.float32).reshape(2, 3)
-        for axis in (0, 1, 0):
-            np.testing.assert_array_equal(prepared.run([x, np.array([axis])])[0], x.sum(axis))
-        self.assertEqual(len(prepared._specialised), 2)
-
-    def test_refusals(self) -> None:
-        model = model_of([helper.make_node("Mystery", ["x"], ["y"])], {"x": (TensorProto.FLOAT, [1])})
-        with self.assertRaisesRegex(CompileError, "Mystery"):
-            Backend.prepare(model)
-
-    def test_many_models(self) -> None:
-        """Models leave neither files nor descriptors nor memory behind."""
-        x = np.ones(64, np.float32)
-
-        def once(number: int) -> None:
-            node = helper.make_node("LeakyRelu", ["x"], ["y"], alpha=float(number))
-            Backend.run_model(model_of([node], {"x": (TensorProto.FLOAT, ["n"])}), [x])
-
-        def held() -> tuple[int, int]:
-            pages = int(Path("/proc/self/statm").read_text().split()[1])
-            return len(os.listdir("/proc/self/fd")), pages * os.sysconf("SC_PAGESIZE") >> 20
-
-        once(0)
-        descriptors, mebibytes = held()
-        for number in range(30):
-            once(number)
-        self.assertLessEqual(held()[0], descriptors)
-        self.assertLessEqual(held()[1], mebibytes + 4)
+def test_node() -> None:
+    node = helper.make_node("Gemm", ["a", "b", ""], ["y"], transB=1)
+    a, b = np.ones((2, 3), np.float32), np.full((4, 3), 2, np.float32)
+    (y,) = Backend.run_node(node, [a, b], opset_version=13)
+    np.testing.assert_array_equal(y, a @ b.T)
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_names_of_outputs() -> None:
+    prepared = Backend.prepare(model_of([helper.make_node("Neg", ["x"], ["y"])], {"x": (TensorProto.FLOAT, ["n"])}))
+    for given in ([np.ones(3, np.float32)], {"x": np.ones(3, np.float32)}, np.ones(3, np.float32)):
+        results = prepared.run(given)
+        np.testing.assert_array_equal(results["y"], [-1, -1, -1])
+        np.testing.assert_array_equal(results.y, results[0])
+
+
+def test_inputs_that_must_be_known() -> None:
+    """Each value of axes has a compiled model, which calls with the same ones share."""
+    model = model_of(
+        [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
+        {"x": (TensorProto.FLOAT, ["n", "m"]), "axes": (TensorProto.INT64, [1])},
+    )
+    prepared = Backend.prepare(model)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for axis in (0, 1, 0):
+        np.testing.assert_array_equal(prepared.run([x, np.array([axis])])[0], x.sum(axis))
+    assert len(prepared._specialised) == 2
+
+
+def test_refusals() -> None:
+    model = model_of([helper.make_node("Mystery", ["x"], ["y"])], {"x": (TensorProto.FLOAT, [1])})
+    with pytest.raises(CompileError, match="Mystery"):
+        Backend.prepare(model)
+
+
+def test_many_models() -> None:
+    """Models leave neither files nor descriptors nor memory behind."""
+    x = np.ones(64, np.float32)
+
+    def once(number: int) -> None:
+        node = helper.make_node("LeakyRelu", ["x"], ["y"], alpha=float(number))
+        Backend.run_model(model_of([node], {"x": (TensorProto.FLOAT, ["n"])}), [x])
+
+    def held() -> tuple[int, int]:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return len(os.listdir("/proc/self/fd")), pages * os.sysconf("SC_PAGESIZE") >> 20
+
+    once(0)
+    descriptors, mebibytes = held()
+    for number in range(30):
+        once(number)
+    assert held()[0] <= descriptors
+    assert held()[1] <= mebibytes + 4

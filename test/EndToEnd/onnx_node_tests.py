@@ -71,7 +71,7 @@ def difference(got: np.ndarray, wanted: np.ndarray, case: Case) -> str:
     if got.shape != wanted.shape:
         return f"is of shape {got.shape}, not {wanted.shape}"
     try:
-        if wanted.dtype.kind == "V" and wanted.dtype.itemsize == 1:
+        if wanted.dtype.name.startswith(("float8_", "float6_", "float4_", "int4", "int2", "uint4", "uint2")):
             np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8))
         elif wanted.dtype.kind in "fVc" or wanted.dtype.name.startswith(("bfloat", "float")):
             # Elements of 16 bits are rounded by each op of a kernel, or once.
@@ -340,7 +340,7 @@ def compare(outcomes: list[Outcome], given: argparse.Namespace) -> int:
         new = []
     if given.write_known:
         for _, key in mended:
-            del known.lines[key]
+            known.lines.pop(key, None)  # some tests have one name
         known.write()
         mended = []
     for outcome in new:
