@@ -185,6 +185,7 @@ PROGRAMS = {
     ),
     "parts": Program(Conv((6, 7), (3, 3), channels=(32, 128), **PADS), parts=True),
     "speech": Program(Conv((75,), (5,), channels=(32, 40), strides=(2,), low=(4,), high=(0,)), block=256),
+    "column": Program(Conv((21, 1), (3, 1), channels=(32, 36), strides=(2, 1), low=(1, 0), high=(1, 0)), residual=True),
     "volume": Program(Conv((4, 6, 5), (2, 3, 3), channels=(32, 33), strides=(1, 2, 1), low=(1, 1, 1), high=(0, 1, 1))),
     "in_pads": Program(Conv((1, 2), (3, 3), channels=(32, 5), low=(3, 3), high=(3, 3)), batch=1),
 }  # fmt: skip

@@ -156,6 +156,11 @@ PROGRAMS = {
     "multiplier": Program(Conv((7, 6), (3, 3), channels=(20, 40), groups=20, **PADS)),
     "speech": Program(Conv((150,), (5,), channels=(12, 40), strides=(2,), low=(4,), high=(0,))),
     "speech_dynamic": Program(Conv((130,), (3,), channels=(12, 40), dilations=(2,)), dynamic=True),
+    "column": Program(Conv((75, 1), (5, 1), channels=(12, 40), strides=(2, 3), low=(4, 0), high=(0, 0)), residual=True),
+    "column_in_place": Program(Conv((30, 1, 1), (3, 1, 1), channels=(16, 40))),
+    "column_picture": Program(Conv((37, 1), (3, 1), channels=(3, 24), low=(1, 0), high=(1, 0)), picture=True),
+    "column_depthwise": Program(Conv((21, 1), (3, 1), channels=(40, 40), groups=40, low=(1, 0), high=(1, 0))),
+    "column_transposed": Program(Conv((11, 1), (4, 1), channels=(8, 12), strides=(2, 1), transposed=True)),
     "volume": Program(Conv((4, 6, 5), (2, 3, 3), channels=(3, 33), strides=(1, 2, 1), low=(1, 1, 1), high=(0, 1, 1))),
     "transposed": Program(
         Conv((4, 5), (3, 4), channels=(6, 34), strides=(2, 2), low=(1, 1), high=(1, 1), transposed=True,

@@ -17,9 +17,24 @@ namespace intarsia::cpu {
 /// Channels that are copied one by one: those of pictures.
 static constexpr int64_t kFewChannels = 4;
 
+/// Returns how many of the last spatial dimensions have one position, for windows of one: neighbours are then those of
+/// the dimension before them.
+static unsigned trailingDimensions(nn::ConvOp conv) {
+  auto isOne = [&](unsigned d) {
+    nn::WindowDimension window = conv.getWindowDimension(d);
+    return window.window == 1 && window.padLow == 0 && window.padHigh == 0 && window.beyond == 0 &&
+           conv.getInput().getType().getDimSize(d + 1) == 1;
+  };
+  unsigned count = 0;
+  while (count + 1 < conv.getSpatialRank() && isOne(conv.getSpatialRank() - 1 - count))
+    ++count;
+  return count;
+}
+
 WindowEmitter::WindowEmitter(FunctionEmitter &function, TensorEmitter &tensors, nn::ConvOp root)
     : LoopEmitter(function), function(function), tensors(tensors), memory(function), root(root),
-      spatial(root.getSpatialRank()), transposed(root.getTransposed()) {
+      spatial(root.getSpatialRank() - trailingDimensions(root)), trailing(root.getSpatialRank() - spatial),
+      transposed(root.getTransposed()) {
   for (unsigned d = 0; d < spatial; ++d)
     windows.push_back(root.getWindowDimension(d));
   while (windows.size() < 3)
@@ -48,6 +63,7 @@ bool WindowEmitter::hasPads() const {
 SmallVector<Value> WindowEmitter::indicesOf(const ImageBlock &block, Value plane, Value row, Value column) {
   SmallVector<Value> at{block.image, plane, row, column};
   at.erase(at.begin() + 1, at.begin() + 1 + (3 - spatial));
+  at.append(trailing, constant(0));
   return at;
 }
 
@@ -125,7 +141,7 @@ LogicalResult WindowEmitter::copy(const ImageBlock &block, Value firstChannel) {
 /// Returns true if neighbouring positions of a channel lie side by side in memory, the input being a picture whose
 /// planes are channels, and all of the channels are copied.
 bool WindowEmitter::readsPlanes() {
-  if (channels == 0 || channels != root.getInputChannels())
+  if (channels == 0 || channels != root.getInputChannels() || trailing != 0)
     return false;
   auto moved = root.getInput().getDefiningOp<linalg::LinalgOp>();
   if (!moved || moved.getNumDpsInputs() != 1 || moved.getNumParallelLoops() != moved.getNumLoops() ||

@@ -77,7 +77,8 @@ private:
   TensorEmitter &tensors;
   MemoryEmitter memory;
   nn::ConvOp root;
-  unsigned spatial;
+  unsigned spatial;  ///< dimensions that windows move along
+  unsigned trailing; ///< ones behind them, of one position each
   bool transposed;
   llvm::SmallVector<nn::WindowDimension, 3> windows;
   // Of the function that is being emitted.
