@@ -208,6 +208,7 @@ struct Model {
   Graph graph;
   std::vector<Function> functions;
   std::vector<DeviceConfiguration> configurations;
+  std::vector<std::pair<std::string_view, std::string_view>> metadata; ///< keys and texts
 };
 
 } // namespace intarsia::onnx

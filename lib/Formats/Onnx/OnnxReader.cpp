@@ -57,6 +57,22 @@ private:
   Budget budget;
 };
 
+std::pair<std::string_view, std::string_view> readEntry(Message message) {
+  std::pair<std::string_view, std::string_view> entry;
+  while (message.next())
+    switch (message.field()) {
+    case 1:
+      entry.first = message.text();
+      break;
+    case 2:
+      entry.second = message.text();
+      break;
+    default:
+      message.skip();
+    }
+  return entry;
+}
+
 OperatorSet ModelReader::readOperatorSet(Message message) {
   OperatorSet set;
   while (message.next())
@@ -91,6 +107,9 @@ void ModelReader::readModel(Message message, Model &model) {
         break;
       case 8:
         budget.add(model.operatorSets) = readOperatorSet(message.message());
+        break;
+      case 14:
+        budget.add(model.metadata) = readEntry(message.message());
         break;
       case 25:
         readFunction(message.message(), budget.add(model.functions));
@@ -292,22 +311,6 @@ void ModelReader::readAttribute(Message message, Attribute &attribute, unsigned 
         ((needsTensor && attribute.tensors.size() != 1) || (needsGraph && attribute.graphs.size() != 1)))
       throw Malformed{needsTensor ? "has no tensor" : "has no graph"};
   });
-}
-
-std::pair<std::string_view, std::string_view> readEntry(Message message) {
-  std::pair<std::string_view, std::string_view> entry;
-  while (message.next())
-    switch (message.field()) {
-    case 1:
-      entry.first = message.text();
-      break;
-    case 2:
-      entry.second = message.text();
-      break;
-    default:
-      message.skip();
-    }
-  return entry;
 }
 
 void join(const std::vector<std::string_view> &pieces, Tensor &tensor) {

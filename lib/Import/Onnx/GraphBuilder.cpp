@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 
@@ -24,6 +25,8 @@ static constexpr uint64_t mostNodes = 1 << 17;
 /// Functions and graphs that are built inside of one another.
 static constexpr unsigned deepest = 64;
 static constexpr llvm::StringLiteral tooDeep = "functions and nested graphs are more than 64 deep";
+/// Bytes of metadata that an artifact keeps; a file with more has none there.
+static constexpr size_t mostMetadata = 1 << 20;
 /// Bytes of a constant that is a weight instead, so that its elements stay in the file.
 static constexpr uint64_t leastWeight = 1024;
 
@@ -453,6 +456,25 @@ void GraphBuilder::outputs(const Graph &graph) {
   }
 }
 
+/// Returns the metadata of the file, such as names of classes; of two with one key the last.
+DictionaryAttr GraphBuilder::metadata() {
+  std::map<std::string, StringAttr> last;
+  size_t bytes = 0;
+  for (const auto &[key, text] : file.model().metadata) {
+    bytes += key.size() + text.size();
+    if (bytes > mostMetadata)
+      return ops().getDictionaryAttr({});
+    if (!key.empty())
+      last[llvm::json::fixUTF8(textOf(key))] = ops().getStringAttr(llvm::json::fixUTF8(textOf(text)));
+  }
+  if (last.empty())
+    return ops().getDictionaryAttr({});
+  llvm::SmallVector<NamedAttribute> sorted;
+  for (const auto &[key, text] : last)
+    sorted.push_back(ops().getNamedAttr(key, text));
+  return ops().getDictionaryAttr(ops().getNamedAttr("onnx", ops().getDictionaryAttr(sorted)));
+}
+
 void GraphBuilder::build() {
   scopes.emplace_back();
   const Graph &graph = file.model().graph;
@@ -465,7 +487,7 @@ void GraphBuilder::build() {
     return;
   outputs(graph);
   if (!builder.sink().any() && !refusals.any())
-    builder.endFunction({}, ops().getDictionaryAttr({}));
+    builder.endFunction({}, metadata());
 }
 
 } // namespace intarsia::onnx

@@ -91,6 +91,7 @@ private:
   int64_t versionOf(llvm::StringRef domain) const;
   bool isMissing(llvm::StringRef name) const;
   void outputs(const Graph &graph);
+  mlir::DictionaryAttr metadata();
 
   importer::ModuleBuilder &builder;
   const File &file;
