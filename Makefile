@@ -21,13 +21,17 @@ setup: ## install what is missing: Debian packages, the Python environment with 
 build: setup ## build everything
 	@scripts/build.sh $(PRESET)
 
-demo: setup ## compile a sentence encoder, a small language model and two networks of images, compare sentences, write a few, look at pictures
+demo: setup ## compile a sentence encoder, a small language model, networks of images and ONNX files, compare sentences, write a few, look at pictures, read text in one, find speech in a recording
 	@scripts/build.sh $(PRESET) intarsia-compile intarsia-quantize intarsia-run IntarsiaPython
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/minilm/demo.py --tools=$(BUILD)/bin
 	@echo
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/glossary/demo.py
 	@echo
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/pictures/demo.py
+	@echo
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/reading/demo.py
+	@echo
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/listening/demo.py
 
 test: build ## run all tests
 	@scripts/test.sh $(PRESET)
