@@ -88,8 +88,10 @@ def detector() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         node("Mul", ["class", "zero"], ["images"]),
         node("RoiAlign", ["image", "turned", "images"], ["parts"], output_height=2, output_width=3, sampling_ratio=2,
              spatial_scale=0.9),
+        node("RoiAlign", ["image", "turned", "images"], ["peaks"], output_height=2, output_width=1, mode="max",
+             coordinate_transformation_mode="output_half_pixel"),
     ]  # fmt: skip
-    outputs = "chosen best places classes which counts parts"
+    outputs = "chosen best places classes which counts parts peaks"
     return model(nodes, inputs, shapes, outputs, weights, 16), inputs
 
 
@@ -151,9 +153,20 @@ def einsum() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     return model(nodes, inputs, shapes, " ".join(equations), {}, 12), inputs
 
 
+def grams() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Return weighted counts of sequences of one and of three numbers, with up to two others between them."""
+    inputs = {"x": np.random.default_rng(5).integers(0, 4, (3, 14))}
+    attributes = {
+        "ngram_counts": [0, 2, 6], "ngram_indexes": [3, 0, 1, 5, 2, 4], "pool_int64s": [1, 3, 0, 1, 2, 2, 1, 2, 3, 0, 0, 1],
+        "weights": [0.5, 1.5, 2.0, 3.0, 0.25, 0.75], "min_gram_length": 1, "max_gram_length": 3, "max_skip_count": 2,
+    }  # fmt: skip
+    nodes = [node("TfIdfVectorizer", ["x"], [mode], mode=mode, **attributes) for mode in ("TF", "IDF", "TFIDF")]
+    return model(nodes, inputs, {"x": ["rows", "columns"]}, "TF IDF TFIDF", {}, 9), inputs
+
+
 def main() -> None:
     """Write all files."""
-    for make in (recurrent, detector, signals, regions, einsum):
+    for make in (recurrent, detector, signals, regions, einsum, grams):
         made, inputs = make()
         data = made.SerializeToString()
         (FOLDER / f"{make.__name__}.onnx").write_bytes(data)

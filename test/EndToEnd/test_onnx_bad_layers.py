@@ -57,6 +57,12 @@ def col2im(image: list[int], block: list[int], x: bytes = IMAGE, **attributes: A
     return one("Col2Im", "x i b", [x], {"i": image, "b": block}, **attributes)
 
 
+def grams(**attributes: Any) -> bytes:
+    """Return a model of counts of sequences."""
+    given = {"mode": "TF", "ngram_counts": [0], "ngram_indexes": [0, 1], "max_gram_length": 1} | attributes
+    return one("TfIdfVectorizer", "x", [value("x", [4], INT64)], **given)
+
+
 def chosen(*nodes: bytes) -> bytes:
     """Return a model that does this in a branch that the call chooses."""
     branches = {f"{name}_branch": graph(list(nodes), [], "r") for name in ("then", "else")}
@@ -101,7 +107,7 @@ CASES = {
     "no operands": (one("Einsum", "", [X], equation=""), "has no inputs"),
     "conditions": (one("Einsum", "c", [value("c", [4], BOOL)], equation="i"), "must be numbers"),
     # Selections.
-    "branch": (chosen(node("NonZero", "x", "r")), "stands in a branch that the call chooses"),
+    "branch": (chosen(node("NonZero", "x", "r")), "stands in a branch or a loop of the call"),
     "condition": (one("Compress", "x c", [X], {"c": tensor([True] * 5, "", "b1")}), "has 5 elements, there are 4"),
     "matrix of conditions": (one("Compress", "x c", [X], {"c": tensor([[True]], "", "b1")}), "has 2 dimensions"),
     "real conditions": (one("Compress", "x c", [X], {"c": floats(4)}), "must be bool"),
@@ -137,6 +143,16 @@ CASES = {
     "kernel": (unpool(), "do not go together"),
     "kernels": (unpool(kernel_shape=[2]), "do not go together"),
     "unpool pads": (unpool(kernel_shape=[2, 2], pads=[9, 9, 9, 9]), "leaves nothing"),
+    # Sequences of numbers.
+    "texts": (grams(pool_strings=["a", "b"]), "'pool_int64s', 'ngram_counts' or 'ngram_indexes' are missing"),
+    "places": (grams(pool_int64s=[1, 2], ngram_indexes=[0, -1]), "has numbers that are not possible"),
+    "number of places": (grams(pool_int64s=[1, 2], ngram_indexes=[0]), "attribute 'ngram_indexes' has 1 numbers"),
+    "place twice": (grams(pool_int64s=[1, 2], ngram_indexes=[3, 3]), "has a number twice"),
+    "sections": (grams(pool_int64s=[1, 2], ngram_counts=[1, 0]), "does not divide 'pool_int64s'"),
+    "halves": (grams(pool_int64s=[1, 2, 3], ngram_counts=[0, 2]), "does not divide 'pool_int64s'"),
+    "lengths of grams": (grams(pool_int64s=[1, 2], min_gram_length=0), "attribute 'min_gram_length' is 0"),
+    "weights": (grams(pool_int64s=[1, 2], mode="IDF", weights=[1.0]), "'weights' has not a number"),
+    "criterion": (grams(pool_int64s=[1, 2], mode="DF"), "'mode' or 'max_skip_count' are not possible"),
     # Signals.
     "no length": (dft(0), "a transform has 0 elements"),
     "negative length": (dft(-7), "a transform has -7 elements"),

@@ -16,7 +16,7 @@ from random_numbers import RNG, normal
 FOLDER = Path(__file__).parent / "onnx"
 
 
-@pytest.mark.parametrize("name", ["recurrent", "detector", "signals", "regions", "einsum"])
+@pytest.mark.parametrize("name", ["recurrent", "detector", "signals", "regions", "einsum", "grams"])
 def test_layers(tmp_path, name):
     golden = dict(np.load(FOLDER / f"{name}.npz"))
     expected = [golden.pop(key) for key in list(golden) if key.startswith("result ")]
@@ -69,6 +69,29 @@ def test_nothing_is_chosen(tmp_path):
             np.testing.assert_array_equal(found, wanted)
 
 
+def test_no_elements(tmp_path):
+    """Dimensions of 0 that the model states: no batch, no steps, no boxes, nothing to sort or to transform."""
+    nodes = [
+        node("LSTM", "x w r - - h", "a b", direction="bidirectional"), node("GRU", "z v q", "c"),
+        node("NonMaxSuppression", "boxes scores limit", "d"), node("TopK", "e none", "f g"), node("Unique", "e", "i"),
+        node("NonZero", "e", "j"), node("Compress", "e false", "k", axis=1), node("STFT", "s step - step", "l"),
+        node("Einsum", "e e", "m", equation="ij,kj"), node("CenterCropPad", "e one", "n", axes=[1]),
+    ]  # fmt: skip
+    stored = {"w": np.ones((2, 8, 3)), "r": np.ones((2, 8, 2)), "v": np.ones((1, 6, 3)), "q": np.ones((1, 6, 2))}
+    stored = {name: tensor(each, name, "f4") for name, each in stored.items()}
+    stored |= {"limit": [3], "none": [0], "false": tensor([], "false", "b1"), "step": 4, "one": [1]}
+    inputs = {"x": (4, 0, 3), "h": (2, 0, 2), "z": (0, 2, 3), "boxes": (1, 0, 4), "scores": (1, 2, 0), "e": (2, 0),
+              "s": (0, 9, 1)}  # fmt: skip
+    outputs = {"a": (4, 2, 0, 2), "b": (2, 0, 2), "c": (0, 1, 2, 2), "d": (0, 3), "f": (2, 0), "g": (2, 0), "i": (0,),
+               "j": (2, 0), "k": (2, 0), "l": (0, 2, 3, 2), "m": (2, 2), "n": (2, 1)}  # fmt: skip
+    described = [value(name, shape) for name, shape in inputs.items()]
+    module = compiled(tmp_path, nodes, described, " ".join(outputs), stored)
+    results = module.main(*(np.zeros(shape, np.float32) for shape in inputs.values()))
+    for shape, found in zip(outputs.values(), results, strict=True):
+        assert found.shape == shape
+        np.testing.assert_array_equal(found, 0)
+
+
 def test_no_candidates(tmp_path):
     """Boxes are chosen among those of the best scores, of which there may be none."""
     nodes = [
@@ -119,6 +142,19 @@ def test_sizes_of_signals(tmp_path):
         np.testing.assert_allclose(window, np.blackman(size), atol=1e-6)
     with pytest.raises(intarsia.Error, match="a window of 8 elements"):
         module.main(x[:, :7], np.zeros((1, 7), np.float32))
+
+
+def test_sizes_by_data(tmp_path):
+    """A window has as many elements as an input says, and parts of a shape are sizes."""
+    nodes = [node("HammingWindow", "n", "w"), node("Shape", "x", "s"), node("Split", "s", "a b", num_outputs=2),
+             node("Concat", "b a", "t", axis=0), node("Reshape", "x t", "y")]  # fmt: skip
+    module = compiled(tmp_path, nodes, [value("n", [], INT32), value("x", ["p", "q"])], "w y", {})
+    x = normal(2, 3)
+    window, turned = module.main(np.array(12, np.int32), x)
+    np.testing.assert_allclose(window, 25 / 46 - 21 / 46 * np.cos(np.arange(12) * np.pi / 6), atol=1e-6)
+    np.testing.assert_array_equal(turned, x.reshape(3, 2))
+    with pytest.raises(intarsia.Error, match="which is negative"):
+        module.main(np.array(-1, np.int32), x)
 
 
 def test_regions_of_any_length(tmp_path):

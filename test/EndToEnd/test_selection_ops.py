@@ -188,3 +188,15 @@ def test_sorts(tools, tmp_path, device: str) -> None:
     np.testing.assert_array_equal(module.top(x[:9])[0], np.sort(x[:9]))
     shapes = [each.shape for each in module.none(np.zeros((3, 0), np.float32), np.zeros((0, 5), np.float32))]
     assert shapes == [(3, 0)] * 4 + [(0, 5)] * 2
+
+
+def test_too_many_to_sort(tools, tmp_path) -> None:
+    """Places of elements are numbers of 32 bits. The call ends before memory that there may not be is read."""
+    text = """
+func.func @sort(%x: tensor<?xi8> {nn.name = "x", nn.sizes = ["n"]}) -> tensor<?xi8> {
+  %r:2 = nn.sort %x {axis = 0} : (tensor<?xi8>) -> (tensor<?xi8>, tensor<?xi64>)
+  return %r#0 : tensor<?xi8>
+}
+"""
+    with pytest.raises(intarsia.Error, match="maximum is 2147483647"):
+        build(tools, tmp_path, text).sort(np.empty(1 << 31, np.int8))

@@ -35,6 +35,8 @@ static Value firstRows(ModuleBuilder &graph, Location at, Value tensor, const Si
 /// A column of a matrix.
 static Value column(ModuleBuilder &graph, Location at, Value tensor, int64_t number) {
   Size rows = graph.sizeOf(at, tensor, 0);
+  if (rows.value == 0)
+    return graph.empty(at, {0}, typeOf(tensor).getElementType());
   return graph.part(at, tensor, {0, number}, {rows, 1}, {rows});
 }
 
@@ -82,6 +84,8 @@ Value compress(ModuleBuilder &graph, Location at, Value input, Value condition, 
     return input;
   }
   int64_t conditions = typeOf(condition).getDimSize(0);
+  if (size == 0) // there is nothing to choose from
+    return input;
   if (!ShapedType::isDynamic(size) && !ShapedType::isDynamic(conditions) && conditions > size) {
     graph.sink().report("a condition of " + llvm::Twine(conditions) + " elements selects slices, of which there are " +
                         llvm::Twine(size));

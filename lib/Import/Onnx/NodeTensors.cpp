@@ -249,7 +249,7 @@ Value NodeContext::reshaped(Value tensor, const Shape &shape) {
 Value NodeContext::sliced(Value tensor, int64_t axis, const Size &begin, const Size &count, int64_t step) {
   Shape shape = graph.shapeOf(at, tensor), result = shape;
   result[axis] = count;
-  if (!count.isDynamic() && count.value == 0)
+  if (llvm::any_of(result, [](const Size &size) { return !size.isDynamic() && size.value == 0; }))
     return filled(result, cast<TypedAttr>(ops().getZeroAttr(tensorType(tensor).getElementType())));
   if (step > 0) {
     Shape offsets(shape.size(), 0);

@@ -36,6 +36,7 @@ static const llvm::StringMap<const OpRow *> &table() {
                                         deformedOps(),
                                         randomOps(),
                                         determinantOps(),
+                                        gramOps(),
                                         recurrentOps(),
                                         regionOps(),
                                         selectionOps(),

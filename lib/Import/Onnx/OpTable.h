@@ -48,6 +48,7 @@ llvm::ArrayRef<OpRow> recurrenceOps();
 llvm::ArrayRef<OpRow> deformedOps();
 llvm::ArrayRef<OpRow> randomOps();
 llvm::ArrayRef<OpRow> determinantOps();
+llvm::ArrayRef<OpRow> gramOps();
 llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> regionOps();
 llvm::ArrayRef<OpRow> selectionOps();

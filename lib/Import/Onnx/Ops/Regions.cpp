@@ -5,9 +5,12 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Interfaces/ReferenceBuilder.h"
+#include "lib/Import/Builder/Selection.h"
+#include "lib/Import/Onnx/Ops/Counts.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
-#include <numeric>
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -28,6 +31,121 @@ MixedSizes mixedSizes(NodeContext &node, const Shape &shape) {
   for (const Size &size : shape)
     sizes.push_back(node.ir().size(size));
   return sizes;
+}
+
+/// A RoiAlign whose cells have as many points as elements of the image, each region its own.
+struct AdaptiveRoiAlign {
+  NodeContext &node;
+  Value images, boxes, numbers; ///< [batch, height, width, channels], [regions, 4] and [regions]
+  int64_t cells[2];             ///< down and across
+  float scale;
+  bool halfPixel, largest;
+
+  /// Points of a cell in a direction that a region may have. A region of more is larger than images are.
+  static constexpr int64_t mostPoints = 4096;
+
+  /// Where a region begins and how long it is, in elements of the image, by its corners; in f32, as ONNX Runtime rounds.
+  std::pair<Value, Value> extent(ScalarBuilder &b, Value low, Value high) const {
+    Value offset = b.f32(halfPixel ? 0.5f : 0), factor = b.f32(scale);
+    Value begin = b.sub(b.mul(b.widen(low), factor), offset), end = b.sub(b.mul(b.widen(high), factor), offset);
+    Value length = b.sub(end, begin);
+    return {begin, halfPixel ? length : b.max(length, b.f32(1))};
+  }
+  /// The corners of a box (x1, y1, x2, y2) in a direction, as operands of loops of which the first one is the region.
+  SmallVector<std::pair<Value, AffineMap>> corners(ReferenceBuilder &builder, unsigned loops, unsigned direction) const {
+    SmallVector<std::pair<Value, AffineMap>> operands;
+    for (unsigned number : {1 - direction, 3 - direction})
+      operands.push_back({boxes, AffineMap::get(loops, 0, {builder.getAffineDimExpr(0), builder.getAffineConstantExpr(number)},
+                                                builder.getContext())});
+    return operands;
+  }
+  /// How many points a cell has in a direction: f32 [regions].
+  Value points(ReferenceBuilder &builder, unsigned direction) const {
+    return builder.parallel({builder.sizesOf(boxes)[0]}, builder.getF32Type(), corners(builder, 1, direction),
+                            [&](ScalarBuilder &b, ValueRange v) -> Value {
+                              Value length = extent(b, v[0], v[1]).second;
+                              Value count = math::CeilOp::create(b, b.div(length, b.f32(float(cells[direction]))));
+                              count = arith::MaxNumFOp::create(b, count, b.f32(0)); // NaN has none
+                              return b.min(count, b.f32(float(mostPoints)));
+                            });
+  }
+  /// The most points that a cell of any region has in a direction.
+  Size most(ReferenceBuilder &builder, Value points) const {
+    Value most = builder.fold(builder.filled({}, builder.getI64IntegerAttr(0)), 1, {{points, builder.identity(1)}},
+                              [](ScalarBuilder &b, ValueRange v) -> Value {
+                                Value count = arith::FPToSIOp::create(b, b.getI64Type(), v[0]);
+                                return arith::MaxSIOp::create(b, count, v[1]);
+                              });
+    return importer::sizeOfCount(node.ir(), node.at, most);
+  }
+  /// The weighted element beside a point, or the one behind it, and where it is along a direction.
+  struct Neighbour {
+    Value weight;
+    Integer place;
+  };
+  /// The two elements around a point of a cell in a direction of `size` elements.
+  std::array<Neighbour, 2> around(ScalarBuilder &b, ValueRange corners, Value points, Integer cell, Integer point,
+                                  unsigned direction, Value size, Value &isInside) const {
+    auto [begin, length] = extent(b, corners[0], corners[1]);
+    Value step = b.div(length, b.f32(float(cells[direction])));
+    Value part = b.div(b.mul(b.add(b.toFloat(point), b.f32(0.5f)), step), b.max(points, b.f32(1)));
+    Value place = b.add(b.add(begin, b.mul(b.toFloat(cell), step)), part);
+    Value end = b.toFloat({b, size}), last = b.sub(end, b.f32(1));
+    using P = arith::CmpFPredicate;
+    Value isHere = arith::AndIOp::create(b, arith::CmpFOp::create(b, P::OGE, place, b.f32(-1)),
+                                         arith::CmpFOp::create(b, P::OLE, place, end));
+    isInside = isInside ? arith::AndIOp::create(b, isInside, isHere).getResult() : isHere;
+    place = b.select(isHere, b.min(b.max(place, b.f32(0)), last), b.f32(0));
+    Value whole = math::FloorOp::create(b, place), behind = b.sub(place, whole);
+    Integer first = smaller(b.toIndex(arith::FPToSIOp::create(b, b.getI64Type(), whole)), Integer(b, size) - 1);
+    return {Neighbour{b.sub(b.f32(1), behind), first}, Neighbour{behind, smaller(first + 1, Integer(b, size) - 1)}};
+  }
+
+  Value build() const;
+};
+
+Value AdaptiveRoiAlign::build() const {
+  ReferenceBuilder builder(node.at, node.ops());
+  MixedSizes ofImages = builder.sizesOf(images);
+  MixedSizes sizes = {builder.sizesOf(boxes)[0], builder.getIndexAttr(cells[0]), builder.getIndexAttr(cells[1]),
+                      ofImages[3]};
+  Value down = points(builder, 0), across = points(builder, 1);
+  Value bounds = builder.filled({node.ir().size(most(builder, down)), node.ir().size(most(builder, across))},
+                                builder.getF32FloatAttr(0));
+  Value height = getValueOrCreateConstantIndexOp(builder, node.at, ofImages[1]);
+  Value width = getValueOrCreateConstantIndexOp(builder, node.at, ofImages[2]);
+  // Loops are region, cell down and across, channel, then point of the cell down and across.
+  SmallVector<std::pair<Value, AffineMap>> inputs = {{down, builder.map(6, {0})}, {across, builder.map(6, {0})},
+                                                     {numbers, builder.map(6, {0})}, {bounds, builder.map(6, {4, 5})}};
+  inputs.append(corners(builder, 6, 0));
+  inputs.append(corners(builder, 6, 1));
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
+  Value sums = builder.reduceF32(sizes, 2, largest ? lowest : 0, inputs, [&](ScalarBuilder &b, ValueRange v) -> Value {
+    Integer pointDown = b.indexOf(4), pointAcross = b.indexOf(5);
+    Value isPoint = arith::AndIOp::create(
+        b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, b.toFloat(pointDown), v[0]),
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, b.toFloat(pointAcross), v[1]));
+    Value isInside, sum;
+    auto rows = around(b, v.slice(4, 2), v[0], b.indexOf(1), pointDown, 0, height, isInside);
+    auto columns = around(b, v.slice(6, 2), v[1], b.indexOf(2), pointAcross, 1, width, isInside);
+    for (const Neighbour &row : rows)
+      for (const Neighbour &column : columns) {
+        Value read = tensor::ExtractOp::create(
+            b, images, ValueRange{b.toIndex(v[2]), row.place, column.place, b.indexOf(3)});
+        Value product = b.mul(b.widen(read), b.mul(row.weight, column.weight));
+        sum = !sum ? product : largest ? b.max(sum, product) : b.add(sum, product);
+      }
+    sum = b.select(isInside, sum, b.f32(0));
+    return b.select(isPoint, largest ? b.max(v.back(), sum) : b.add(v.back(), sum), v.back());
+  });
+  Type element = tensorType(images).getElementType();
+  return builder.parallel(
+      sizes, element, {{sums, builder.identity(4)}, {down, builder.map(4, {0})}, {across, builder.map(4, {0})}},
+      [&](ScalarBuilder &b, ValueRange v) -> Value {
+        Value count = b.mul(v[1], v[2]), isNone = b.isEqual(count, b.f32(0));
+        Value result = largest ? v[0] : b.div(v[0], b.max(count, b.f32(1)));
+        return b.narrow(b.select(isNone, b.f32(0), result), element);
+      });
 }
 
 void roiAlign(NodeContext &node) {
@@ -51,9 +169,7 @@ void roiAlign(NodeContext &node) {
   if (shape.size() != 4 || boxes.size() != 2 || boxes[1].isDynamic() || boxes[1].value != 4 || node.rankOf(2) != 1)
     node.refuse("inputs are not 'X' [batch, channels, height, width], 'rois' [regions, 4] and 'batch_indices' "
                 "[regions]");
-  if (samples == 0)
-    node.refuse("attribute 'sampling_ratio' is 0: the number of samples depends on the region");
-  if (node.isRefused())
+  if (node.isRefused() || (samples == 0 && !isOutsideOfBranches(node)))
     return;
   for (unsigned dimension : {0, 2, 3})
     if (!shape[dimension].isDynamic() && shape[dimension].value == 0)
@@ -62,10 +178,15 @@ void roiAlign(NodeContext &node) {
   if (!node.isCounted(result))
     return;
   Value last = node.ir().channelsLast(node.at, node.cast(images, type, computed));
-  Value aligned =
-      nn::RoiAlignOp::create(node.ops(), node.at, node.ir().tensorType(result, node.irType(computed)), last,
-                             node.cast(regions, type, computed), numbers, llvm::ArrayRef<int64_t>{height, width},
-                             samples, llvm::APFloat(scale), coordinates == "half_pixel", mode == "max");
+  Value corners = node.cast(regions, type, computed);
+  bool halfPixel = coordinates == "half_pixel", largest = mode == "max";
+  Value aligned;
+  if (samples == 0)
+    aligned = AdaptiveRoiAlign{node, last, corners, numbers, {height, width}, scale, halfPixel, largest}.build();
+  else
+    aligned = nn::RoiAlignOp::create(node.ops(), node.at, node.ir().tensorType(result, node.irType(computed)), last,
+                                     corners, numbers, llvm::ArrayRef<int64_t>{height, width}, samples,
+                                     llvm::APFloat(scale), halfPixel, largest);
   node.graph.setShape(aligned, result);
   Value first = node.ir().channelsFirst(node.at, aligned);
   node.graph.setShape(first, {boxes[0], shape[1], height, width});
@@ -269,6 +390,8 @@ void maxUnpool(NodeContext &node) {
     return;
   const Size count = node.product(shape), total = node.product(pooled);
   Type element = tensorType(data).getElementType();
+  if (!total.isDynamic() && total.value == 0)
+    return node.result(node.filled(wanted.value_or(pooled), cast<TypedAttr>(node.ops().getZeroAttr(element))));
   Value zeros = node.filled({total}, cast<TypedAttr>(node.ops().getZeroAttr(element)));
   Value flat = nn::ScatterOp::create(node.ops(), node.at, zeros.getType(), zeros, node.reshaped(indices, {count}),
                                      node.reshaped(data, {count}), nn::ScatterKind::Set, 0);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Builder/Selection.h"
 
+#include "lib/Import/Onnx/Ops/Counts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
 using namespace mlir;
@@ -15,13 +16,6 @@ namespace {
 
 /// True for elements that are compared with 0 and with one another.
 bool isCompared(DataType type) { return !isFloat(type) || isComputedByNn(type) || type == DataType::Double; }
-
-/// Refuses a node in a branch that a call chooses: its sizes are needed before what stands in it.
-bool isOutsideOfBranches(NodeContext &node) {
-  if (!isa<func::FuncOp>(node.ops().getInsertionBlock()->getParentOp()))
-    node.refuse("stands in a branch that the call chooses, and has a result of a size that the call computes");
-  return !node.isRefused();
-}
 
 /// Remembers the sizes of a result, of which the call computes one.
 Value withSize(NodeContext &node, Value result, Shape shape, unsigned dimension) {

@@ -301,10 +301,21 @@ void split(NodeContext &node) {
   }
   if (!isDivision || (isKnown && sum != whole.value))
     return node.refuse("'split' is no division of dimension " + llvm::Twine(axis));
+  // Parts of a list that is known, as of a shape, are known too.
+  const Elements *known = node.graph.elementsOf(node.input(0));
+  bool isFollowed = known && known->shape.size() == 1 && isStatic(*sizes);
   Size begin = 0;
   for (auto [number, size] : llvm::enumerate(*sizes)) {
-    if (node.isWanted(number))
+    if (node.isWanted(number) && isFollowed) {
+      auto first = known->values.begin() + begin.value;
+      GraphValue part;
+      part.type = node.typeOf(0);
+      part.elements = std::make_shared<Elements>(
+          Elements{{size.value}, std::vector<Element>(first, first + size.value)});
+      node.result(number, std::move(part));
+    } else if (node.isWanted(number)) {
       node.result(number, node.sliced(data, axis, begin, size), node.typeOf(0));
+    }
     begin = node.compute(SizeOp::Add, begin, size);
   }
 }

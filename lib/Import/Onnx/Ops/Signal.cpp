@@ -7,6 +7,7 @@
 #include "lib/Import/Builder/Selection.h"
 #include "lib/Import/Builder/Signals.h"
 
+#include "lib/Import/Onnx/Ops/Counts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -213,8 +214,8 @@ void cosineWindow(NodeContext &node, double a, double b, double c) {
     if (tensorType(tensor).getRank() > 1 ||
         (tensorType(tensor).getRank() == 1 && tensorType(tensor).getDimSize(0) != 1))
       return node.refuse("input 'size' is not one integer");
-    if (!isa<func::FuncOp>(node.ops().getInsertionBlock()->getParentOp()))
-      return node.refuse("input 'size' is computed by the call, in a branch that the call chooses");
+    if (!isOutsideOfBranches(node))
+      return;
     Value count = node.cast(node.reshaped(tensor, {}), node.typeOf(0), DataType::Int64);
     size = importer::sizeOfCount(node.ir(), node.at, count);
   }
