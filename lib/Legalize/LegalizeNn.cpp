@@ -48,9 +48,6 @@ static SmallVector<Value> decompose(ReferenceBuilder &builder, Operation *op) {
   return llvm::TypeSwitch<Operation *, SmallVector<Value>>(op)
       .Case([&](nn::NmsOp nms) { return nms.buildReference(builder); })
       .Case([&](nn::FftOp fft) -> SmallVector<Value> {
-        auto type = fft.getResult().getType();
-        if (type.hasStaticShape() && type.getNumElements() == 0)
-          return {tensor::EmptyOp::create(builder, type.getShape(), type.getElementType())};
         if (ShapedType::isDynamic(fft.getNumber()))
           return {};
         return {legalize::decomposeFft(builder, fft)};

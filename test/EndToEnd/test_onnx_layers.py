@@ -70,20 +70,19 @@ def test_nothing_is_chosen(tmp_path):
 
 
 def test_no_elements(tmp_path):
-    """Dimensions of 0 that the model states: no batch, no steps, no boxes, nothing to sort or to transform."""
+    """Dimensions of 0 that the model states: no batch, no steps, no boxes, nothing to sort."""
     nodes = [
         node("LSTM", "x w r - - h", "a b", direction="bidirectional"), node("GRU", "z v q", "c"),
         node("NonMaxSuppression", "boxes scores limit", "d"), node("TopK", "e none", "f g"), node("Unique", "e", "i"),
-        node("NonZero", "e", "j"), node("Compress", "e false", "k", axis=1), node("STFT", "s step - step", "l"),
+        node("NonZero", "e", "j"), node("Compress", "e false", "k", axis=1),
         node("Einsum", "e e", "m", equation="ij,kj"), node("CenterCropPad", "e one", "n", axes=[1]),
     ]  # fmt: skip
     stored = {"w": np.ones((2, 8, 3)), "r": np.ones((2, 8, 2)), "v": np.ones((1, 6, 3)), "q": np.ones((1, 6, 2))}
     stored = {name: tensor(each, name, "f4") for name, each in stored.items()}
-    stored |= {"limit": [3], "none": [0], "false": tensor([], "false", "b1"), "step": 4, "one": [1]}
-    inputs = {"x": (4, 0, 3), "h": (2, 0, 2), "z": (0, 2, 3), "boxes": (1, 0, 4), "scores": (1, 2, 0), "e": (2, 0),
-              "s": (0, 9, 1)}  # fmt: skip
+    stored |= {"limit": [3], "none": [0], "false": tensor([], "false", "b1"), "one": [1]}
+    inputs = {"x": (4, 0, 3), "h": (2, 0, 2), "z": (0, 2, 3), "boxes": (1, 0, 4), "scores": (1, 2, 0), "e": (2, 0)}  # fmt: skip
     outputs = {"a": (4, 2, 0, 2), "b": (2, 0, 2), "c": (0, 1, 2, 2), "d": (0, 3), "f": (2, 0), "g": (2, 0), "i": (0,),
-               "j": (2, 0), "k": (2, 0), "l": (0, 2, 3, 2), "m": (2, 2), "n": (2, 1)}  # fmt: skip
+               "j": (2, 0), "k": (2, 0), "m": (2, 2), "n": (2, 1)}  # fmt: skip
     described = [value(name, shape) for name, shape in inputs.items()]
     module = compiled(tmp_path, nodes, described, " ".join(outputs), stored)
     results = module.main(*(np.zeros(shape, np.float32) for shape in inputs.values()))
@@ -145,16 +144,24 @@ def test_sizes_of_signals(tmp_path):
 
 
 def test_sizes_by_data(tmp_path):
-    """A window has as many elements as an input says, and parts of a shape are sizes."""
+    """A window has as many elements as an input says, as many are the largest, and parts of a shape are sizes."""
     nodes = [node("HammingWindow", "n", "w"), node("Shape", "x", "s"), node("Split", "s", "a b", num_outputs=2),
-             node("Concat", "b a", "t", axis=0), node("Reshape", "x t", "y")]  # fmt: skip
-    module = compiled(tmp_path, nodes, [value("n", [], INT32), value("x", ["p", "q"])], "w y", {})
-    x = normal(2, 3)
-    window, turned = module.main(np.array(12, np.int32), x)
+             node("Concat", "b a", "t", axis=0), node("Reshape", "x t", "y"), node("TopK", "x k", "v i", axis=0),
+             node("TopK", "x a", "u j", axis=0, largest=0)]  # fmt: skip
+    inputs = [value("n", [], INT32), value("x", ["p", "q"]), value("k", [1], INT64)]
+    module = compiled(tmp_path, nodes, inputs, "w y v i u", {})
+    x = np.array([[3, 1, 2], [3, 4, 0]], np.float32)
+    window, turned, values, indices, least = module.main(np.array(12, np.int32), x, np.array([1]))
+    np.testing.assert_array_equal(values, [[3, 4, 2]])
+    np.testing.assert_array_equal(indices, [[0, 1, 0]])
+    np.testing.assert_array_equal(least, np.sort(x, 0))
     np.testing.assert_allclose(window, 25 / 46 - 21 / 46 * np.cos(np.arange(12) * np.pi / 6), atol=1e-6)
     np.testing.assert_array_equal(turned, x.reshape(3, 2))
     with pytest.raises(intarsia.Error, match="which is negative"):
-        module.main(np.array(-1, np.int32), x)
+        module.main(np.array(-1, np.int32), x, np.array([1]))
+    assert module.main(np.array(1, np.int32), x, np.array([0]))[2].shape == (0, 3)
+    with pytest.raises(intarsia.Error, match="must be at most"):
+        module.main(np.array(1, np.int32), x, np.array([3]))
 
 
 def test_regions_of_any_length(tmp_path):

@@ -84,13 +84,13 @@ Value compress(ModuleBuilder &graph, Location at, Value input, Value condition, 
     return input;
   }
   int64_t conditions = typeOf(condition).getDimSize(0);
-  if (size == 0) // there is nothing to choose from
-    return input;
   if (!ShapedType::isDynamic(size) && !ShapedType::isDynamic(conditions) && conditions > size) {
     graph.sink().report("a condition of " + llvm::Twine(conditions) + " elements selects slices, of which there are " +
                         llvm::Twine(size));
     return input;
   }
+  if (size == 0) // there is nothing to choose from
+    return input;
   if (ShapedType::isDynamic(size) || ShapedType::isDynamic(conditions)) {
     // Conditions behind the last slice, which sizes of the call may have, select nothing.
     ReferenceBuilder builder(at, graph.getBuilder());

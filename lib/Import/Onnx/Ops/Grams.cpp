@@ -66,22 +66,21 @@ Value countGrams(NodeContext &node, Value rows, const Grams &grams, int64_t skip
     inputs.push_back({constant, builder.map(4, {1})});
   }
   Value columns = getValueOrCreateConstantIndexOp(builder, node.at, sizes[1]);
-  return builder.fold(
-      builder.filled({sizes[0], builder.getIndexAttr(count)}, builder.getF32FloatAttr(0)), 2, inputs,
-      [&](reference::ScalarBuilder &b, ValueRange v) -> Value {
-        using reference::Integer;
-        Integer end(b, columns), place = b.indexOf(2), distance = b.indexOf(3) + 1;
-        Integer isThere = place + distance * (grams.length - 1) < end;
-        for (int64_t element = 0; element < grams.length; ++element) {
-          Value read = v[0];
-          if (element > 0) {
-            place = smaller(place + distance, end - 1);
-            read = tensor::ExtractOp::create(b, rows, ValueRange{b.indexOf(0), place});
-          }
-          isThere = isThere & (Integer(b, read) == Integer(b, v[2 + element]));
-        }
-        return b.add(v.back(), b.select(isThere, b.f32(1), b.f32(0)));
-      });
+  return builder.fold(builder.filled({sizes[0], builder.getIndexAttr(count)}, builder.getF32FloatAttr(0)), 2, inputs,
+                      [&](reference::ScalarBuilder &b, ValueRange v) -> Value {
+                        using reference::Integer;
+                        Integer end(b, columns), place = b.indexOf(2), distance = b.indexOf(3) + 1;
+                        Integer isThere = place + distance * (grams.length - 1) < end;
+                        for (int64_t element = 0; element < grams.length; ++element) {
+                          Value read = v[0];
+                          if (element > 0) {
+                            place = smaller(place + distance, end - 1);
+                            read = tensor::ExtractOp::create(b, rows, ValueRange{b.indexOf(0), place});
+                          }
+                          isThere = isThere & (Integer(b, read) == Integer(b, v[2 + element]));
+                        }
+                        return b.add(v.back(), b.select(isThere, b.f32(1), b.f32(0)));
+                      });
 }
 
 /// TfIdfVectorizer of integers.
@@ -89,7 +88,8 @@ void countSequences(NodeContext &node) {
   Value input = node.tensor(0);
   if (node.isRefused() || !node.isOf(0, isIndex, "int32 or int64"))
     return;
-  auto pool = node.integers("pool_int64s"), begins = node.integers("ngram_counts"), places = node.integers("ngram_indexes");
+  auto pool = node.integers("pool_int64s"), begins = node.integers("ngram_counts"),
+       places = node.integers("ngram_indexes");
   llvm::StringRef mode = node.text("mode", "");
   int64_t skips = node.integer("max_skip_count", 0);
   Shape shape = node.graph.shapeOf(node.at, input);
@@ -99,7 +99,8 @@ void countSequences(NodeContext &node) {
     return node.refuse("attributes 'pool_int64s', 'ngram_counts' or 'ngram_indexes' are missing");
   if (shape.empty() || shape.size() > 2 || (mode != "TF" && mode != "IDF" && mode != "TFIDF") || skips < 0 ||
       skips > 1024)
-    return node.refuse("the input has not 1 or 2 dimensions, or attributes 'mode' or 'max_skip_count' are not possible");
+    return node.refuse(
+        "the input has not 1 or 2 dimensions, or attributes 'mode' or 'max_skip_count' are not possible");
   constexpr int64_t mostPlaces = 1 << 24;
   int64_t width = *llvm::max_element(*places) + 1;
   if (*llvm::min_element(*places) < 0 || width > mostPlaces)
@@ -148,16 +149,15 @@ void countSequences(NodeContext &node) {
   };
   Value chosen = constant(llvm::ArrayRef<int64_t>(columns), builder.getI64Type());
   Value factors = constant(llvm::ArrayRef<float>(weights), builder.getF32Type());
-  Value scaled = builder.parallel(
-      {node.ir().size(shape[0]), builder.getIndexAttr(width)}, builder.getF32Type(),
-      {{chosen, builder.map(2, {1})}, {factors, builder.map(2, {1})}},
-      [&](reference::ScalarBuilder &b, ValueRange v) -> Value {
-        auto column = smaller(b.toIndex(v[0]), counted);
-        Value count = tensor::ExtractOp::create(b, table, ValueRange{b.indexOf(0), column});
-        if (mode == "IDF")
-          count = b.min(count, b.f32(1));
-        return b.mul(count, v[1]);
-      });
+  Value scaled = builder.parallel({node.ir().size(shape[0]), builder.getIndexAttr(width)}, builder.getF32Type(),
+                                  {{chosen, builder.map(2, {1})}, {factors, builder.map(2, {1})}},
+                                  [&](reference::ScalarBuilder &b, ValueRange v) -> Value {
+                                    auto column = smaller(b.toIndex(v[0]), counted);
+                                    Value count = tensor::ExtractOp::create(b, table, ValueRange{b.indexOf(0), column});
+                                    if (mode == "IDF")
+                                      count = b.min(count, b.f32(1));
+                                    return b.mul(count, v[1]);
+                                  });
   node.graph.setShape(scaled, result);
   node.result(0, isRow ? node.reshaped(scaled, {Size(width)}) : scaled, DataType::Float);
 }

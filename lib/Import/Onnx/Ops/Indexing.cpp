@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Builder/Selection.h"
+#include "lib/Import/Onnx/Ops/Counts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -267,24 +269,39 @@ void oneHot(NodeContext &node) {
   node.result(0, result, type);
 }
 
+/// Returns how many elements a TopK gives, which may be a size of the call, or a number that it computes.
+std::optional<Size> numberOfTop(NodeContext &node) {
+  if (!node.has(1) || node.graph.elementsOf(node.input(1))) {
+    std::optional<Shape> known = sizesOf(node, 1, "K");
+    if (known && known->size() != 1)
+      node.refuse("input 'K' is not one number");
+    return node.isRefused() ? std::nullopt : std::optional(known->front());
+  }
+  Value count = node.tensor(1);
+  auto type = tensorType(count);
+  if (node.typeOf(1) != DataType::Int64 || type.getRank() > 1 || (type.getRank() == 1 && type.getDimSize(0) != 1))
+    node.refuse("input 'K' is not one number of type int64");
+  if (node.isRefused() || !isOutsideOfBranches(node))
+    return std::nullopt;
+  return importer::sizeOfCount(node.ir(), node.at, node.reshaped(count, {}));
+}
+
 void topK(NodeContext &node) {
   Value data = node.tensor(0);
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, data);
   int64_t axis = node.axis(node.integer("axis", -1), shape.size());
-  int64_t count = node.integer("k", -1);
-  if (node.version >= 10)
-    if (auto k = node.integers(1, "K"); k && k->size() == 1)
-      count = k->front();
+  std::optional<Size> wanted = node.version >= 10 ? numberOfTop(node) : Size(node.integer("k", -1));
   bool isLargest = node.integer("largest", 1) != 0;
-  if (node.isRefused())
+  if (!wanted || node.isRefused())
     return;
-  if (count < 0 || (!shape[axis].isDynamic() && count > shape[axis].value))
-    return node.refuse("'K' is " + llvm::Twine(count) + ", of a dimension of " +
+  if (!wanted->isDynamic() && (wanted->value < 0 || (!shape[axis].isDynamic() && wanted->value > shape[axis].value)))
+    return node.refuse("'K' is " + llvm::Twine(wanted->value) + ", of a dimension of " +
                        llvm::Twine(shape[axis].isDynamic() ? 0 : shape[axis].value));
   if (!node.isOf(0, isNumber, "numbers"))
     return;
-  shape[axis] = count;
+  const Size before = shape[axis];
+  shape[axis] = *wanted;
   OpBuilder &ops = node.ops();
   // With the first bit turned, numbers without a sign have the order of those with one.
   auto turned = [&](Value numbers) {
@@ -296,13 +313,27 @@ void topK(NodeContext &node) {
   };
   if (isUnsigned(type))
     data = turned(data);
-  auto top = nn::TopKOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(type)),
-                                node.ir().tensorType(shape, ops.getI64Type()), data, ops.getI64IntegerAttr(axis),
-                                ops.getI64IntegerAttr(count), isLargest ? UnitAttr() : ops.getUnitAttr());
-  node.graph.setShape(top.getValues(), shape);
-  node.graph.setShape(top.getIndices(), shape);
-  node.result(0, isUnsigned(type) ? turned(top.getValues()) : top.getValues(), type);
-  node.result(1, top.getIndices(), DataType::Int64);
+  Value values, indices;
+  if (wanted->isDynamic()) {
+    // All are sorted, and the first ones taken, of which a call is held to having enough.
+    auto sorted = nn::SortOp::create(ops, node.at, data, axis, isLargest);
+    Shape all = shape;
+    all[axis] = before;
+    node.graph.setShape(sorted.getValues(), all);
+    node.graph.setShape(sorted.getIndices(), all);
+    values = node.sliced(sorted.getValues(), axis, 0, *wanted);
+    indices = node.sliced(sorted.getIndices(), axis, 0, *wanted);
+  } else {
+    auto top = nn::TopKOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(type)),
+                                  node.ir().tensorType(shape, ops.getI64Type()), data, ops.getI64IntegerAttr(axis),
+                                  ops.getI64IntegerAttr(wanted->value), isLargest ? UnitAttr() : ops.getUnitAttr());
+    values = top.getValues();
+    indices = top.getIndices();
+    node.graph.setShape(values, shape);
+    node.graph.setShape(indices, shape);
+  }
+  node.result(0, isUnsigned(type) ? turned(values) : values, type);
+  node.result(1, indices, DataType::Int64);
 }
 
 } // namespace

@@ -44,7 +44,8 @@ struct AdaptiveRoiAlign {
   /// Points of a cell in a direction that a region may have. A region of more is larger than images are.
   static constexpr int64_t mostPoints = 4096;
 
-  /// Where a region begins and how long it is, in elements of the image, by its corners; in f32, as ONNX Runtime rounds.
+  /// Where a region begins and how long it is, in elements of the image, by its corners; in f32, as ONNX Runtime
+  /// rounds.
   std::pair<Value, Value> extent(ScalarBuilder &b, Value low, Value high) const {
     Value offset = b.f32(halfPixel ? 0.5f : 0), factor = b.f32(scale);
     Value begin = b.sub(b.mul(b.widen(low), factor), offset), end = b.sub(b.mul(b.widen(high), factor), offset);
@@ -52,11 +53,13 @@ struct AdaptiveRoiAlign {
     return {begin, halfPixel ? length : b.max(length, b.f32(1))};
   }
   /// The corners of a box (x1, y1, x2, y2) in a direction, as operands of loops of which the first one is the region.
-  SmallVector<std::pair<Value, AffineMap>> corners(ReferenceBuilder &builder, unsigned loops, unsigned direction) const {
+  SmallVector<std::pair<Value, AffineMap>> corners(ReferenceBuilder &builder, unsigned loops,
+                                                   unsigned direction) const {
     SmallVector<std::pair<Value, AffineMap>> operands;
     for (unsigned number : {1 - direction, 3 - direction})
-      operands.push_back({boxes, AffineMap::get(loops, 0, {builder.getAffineDimExpr(0), builder.getAffineConstantExpr(number)},
-                                                builder.getContext())});
+      operands.push_back(
+          {boxes, AffineMap::get(loops, 0, {builder.getAffineDimExpr(0), builder.getAffineConstantExpr(number)},
+                                 builder.getContext())});
     return operands;
   }
   /// How many points a cell has in a direction: f32 [regions].
@@ -115,23 +118,25 @@ Value AdaptiveRoiAlign::build() const {
   Value height = getValueOrCreateConstantIndexOp(builder, node.at, ofImages[1]);
   Value width = getValueOrCreateConstantIndexOp(builder, node.at, ofImages[2]);
   // Loops are region, cell down and across, channel, then point of the cell down and across.
-  SmallVector<std::pair<Value, AffineMap>> inputs = {{down, builder.map(6, {0})}, {across, builder.map(6, {0})},
-                                                     {numbers, builder.map(6, {0})}, {bounds, builder.map(6, {4, 5})}};
+  SmallVector<std::pair<Value, AffineMap>> inputs = {{down, builder.map(6, {0})},
+                                                     {across, builder.map(6, {0})},
+                                                     {numbers, builder.map(6, {0})},
+                                                     {bounds, builder.map(6, {4, 5})}};
   inputs.append(corners(builder, 6, 0));
   inputs.append(corners(builder, 6, 1));
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   Value sums = builder.reduceF32(sizes, 2, largest ? lowest : 0, inputs, [&](ScalarBuilder &b, ValueRange v) -> Value {
     Integer pointDown = b.indexOf(4), pointAcross = b.indexOf(5);
-    Value isPoint = arith::AndIOp::create(
-        b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, b.toFloat(pointDown), v[0]),
-        arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, b.toFloat(pointAcross), v[1]));
+    Value isPoint =
+        arith::AndIOp::create(b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, b.toFloat(pointDown), v[0]),
+                              arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, b.toFloat(pointAcross), v[1]));
     Value isInside, sum;
     auto rows = around(b, v.slice(4, 2), v[0], b.indexOf(1), pointDown, 0, height, isInside);
     auto columns = around(b, v.slice(6, 2), v[1], b.indexOf(2), pointAcross, 1, width, isInside);
     for (const Neighbour &row : rows)
       for (const Neighbour &column : columns) {
-        Value read = tensor::ExtractOp::create(
-            b, images, ValueRange{b.toIndex(v[2]), row.place, column.place, b.indexOf(3)});
+        Value read =
+            tensor::ExtractOp::create(b, images, ValueRange{b.toIndex(v[2]), row.place, column.place, b.indexOf(3)});
         Value product = b.mul(b.widen(read), b.mul(row.weight, column.weight));
         sum = !sum ? product : largest ? b.max(sum, product) : b.add(sum, product);
       }
@@ -139,13 +144,13 @@ Value AdaptiveRoiAlign::build() const {
     return b.select(isPoint, largest ? b.max(v.back(), sum) : b.add(v.back(), sum), v.back());
   });
   Type element = tensorType(images).getElementType();
-  return builder.parallel(
-      sizes, element, {{sums, builder.identity(4)}, {down, builder.map(4, {0})}, {across, builder.map(4, {0})}},
-      [&](ScalarBuilder &b, ValueRange v) -> Value {
-        Value count = b.mul(v[1], v[2]), isNone = b.isEqual(count, b.f32(0));
-        Value result = largest ? v[0] : b.div(v[0], b.max(count, b.f32(1)));
-        return b.narrow(b.select(isNone, b.f32(0), result), element);
-      });
+  return builder.parallel(sizes, element,
+                          {{sums, builder.identity(4)}, {down, builder.map(4, {0})}, {across, builder.map(4, {0})}},
+                          [&](ScalarBuilder &b, ValueRange v) -> Value {
+                            Value count = b.mul(v[1], v[2]), isNone = b.isEqual(count, b.f32(0));
+                            Value result = largest ? v[0] : b.div(v[0], b.max(count, b.f32(1)));
+                            return b.narrow(b.select(isNone, b.f32(0), result), element);
+                          });
 }
 
 void roiAlign(NodeContext &node) {

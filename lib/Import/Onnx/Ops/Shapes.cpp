@@ -310,8 +310,8 @@ void split(NodeContext &node) {
       auto first = known->values.begin() + begin.value;
       GraphValue part;
       part.type = node.typeOf(0);
-      part.elements = std::make_shared<Elements>(
-          Elements{{size.value}, std::vector<Element>(first, first + size.value)});
+      part.elements =
+          std::make_shared<Elements>(Elements{{size.value}, std::vector<Element>(first, first + size.value)});
       node.result(number, std::move(part));
     } else if (node.isWanted(number)) {
       node.result(number, node.sliced(data, axis, begin, size), node.typeOf(0));
