@@ -9,7 +9,7 @@ from typing import Any
 import intarsia
 import numpy as np
 import pytest
-from onnx_wire import DOUBLE, UINT8, UINT64, graph, model, node, tensor, value
+from onnx_wire import BOOL, DOUBLE, INT8, UINT8, UINT64, graph, model, node, packed, tensor, value
 
 
 def run(tmp_path, made: bytes, inputs: list[bytes], stored: Any, outputs: str, *arrays: np.ndarray) -> Any:
@@ -81,3 +81,54 @@ def test_remainders_of_doubles(tmp_path):
     y = run(tmp_path, node("Mod", "x z"), [value("x", [9], DOUBLE), value("z", [9], DOUBLE)], None, "y", x, z)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(y, np.mod(x, z))
+
+
+def test_scattered_without_a_sign(tmp_path):
+    """Scatters take the larger number of those without a sign, and set bools."""
+    x, z = np.array([3, 200, 127, 0], np.uint8), np.array([255, 100], np.uint8)
+    inputs = [value("x", [4], UINT8), value("z", [2], UINT8)]
+    made = node("ScatterElements", "x i z", reduction="max")
+    y = run(tmp_path, made, inputs, {"i": tensor([2, 1], "i")}, "y", x, z)
+    np.testing.assert_array_equal(y, [3, 200, 255, 0])
+    inputs = [value("x", [3], BOOL), value("z", [1], BOOL)]
+    made = node("ScatterND", "x i z")
+    y = run(tmp_path, made, inputs, {"i": tensor([[1]], "i")}, "y", np.array([True, False, False]), np.array([True]))
+    np.testing.assert_array_equal(y, [True, True, False])
+
+
+def test_activations_of_integers(tmp_path):
+    """Shrink moves integers by a number that need not be whole; PRelu leaves those without a sign."""
+    x = np.array([-5, -1, 0, 2, 100], np.int8)
+    y = run(tmp_path, node("Shrink", "x", lambd=1.5, bias=0.5), [value("x", [5], INT8)], None, "y", x)
+    np.testing.assert_array_equal(y, [-4, 0, 0, 1, 99])
+    x = np.array([1, 255], np.uint8)
+    y = run(tmp_path, node("PRelu", "x s"), [value("x", [2], UINT8)], {"s": tensor([7], "s", "u1")}, "y", x)
+    np.testing.assert_array_equal(y, x)
+
+
+def test_norms_of_all_positions(tmp_path):
+    """GlobalLpPool takes any power."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    for power in (1, 2, 3):
+        y = run(tmp_path, node("GlobalLpPool", "x", p=power), [value("x", ["n", 3, "h", 5])], None, "y", x)
+        expected = (np.abs(x) ** power).sum((2, 3), keepdims=True) ** (1 / power)
+        np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
+def test_layers_of_doubles(tmp_path):
+    """Convolutions, pools and norms of f64 are computed in f32."""
+    x = np.random.default_rng(0).standard_normal((1, 2, 4))
+    inputs, weight = [value("x", [1, 2, 4], DOUBLE)], np.arange(4.0).reshape(2, 2, 1)
+    stored = {"w": packed("w", DOUBLE, weight, "64")}
+    y = run(tmp_path, node("Conv", "x w"), inputs, stored, "y", x)
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y[0], weight[:, :, 0] @ x[0], rtol=1e-5, atol=1e-6)
+    y, places = run(tmp_path, node("MaxPool", "x", "y i", kernel_shape=[4]), inputs, None, "y i", x)
+    np.testing.assert_array_equal(y[..., 0], x.max(-1).astype(np.float32))
+    np.testing.assert_array_equal(places[0, :, 0], x[0].argmax(-1) + np.array([0, 4]))
+    stored = {name: packed(name, DOUBLE, np.array(numbers), "64") for name, numbers in
+              {"s": [1.0, 2.0], "b": [0.0, 1.0], "m": [0.0, 0.0], "v": [1.0, 1.0]}.items()}  # fmt: skip
+    made = node("BatchNormalization", "x s b m v", "y p q", training_mode=1, momentum=0.0)
+    y, mean, variance = run(tmp_path, made, inputs, stored, "y p q", x)
+    np.testing.assert_allclose(mean, x.mean((0, 2)), rtol=1e-5, atol=1e-6)
+    assert mean.dtype == variance.dtype == np.float64

@@ -385,8 +385,15 @@ void GraphBuilder::buildNode(const Node &node) {
     if (DataType type = context.typeOf(number); isSmall(type) && row->takes == Takes::Numbers)
       context.refuse("input " + llvm::Twine(number) + " has elements of type " + nameOf(type));
   }
-  if (!context.isRefused() && !foldNode(context) && !context.isRefused())
-    row->build(context);
+  if (!context.isRefused() && !foldNode(context) && !context.isRefused()) {
+    bool inSingle = false;
+    for (size_t number = 0; number < node.inputs.size() && row->inSingle; ++number)
+      inSingle |= context.typeOf(number) == DataType::Double;
+    if (inSingle)
+      buildInSingle(context, *row);
+    else
+      row->build(context);
+  }
   if (!context.isRefused())
     followCondition(context);
   leaveOut(context.isRefused());

@@ -22,6 +22,7 @@ struct OpRow {
   int64_t since; ///< the least version that it is imported in
   BuildFunction build;
   Takes takes = Takes::Numbers;
+  bool inSingle = false; ///< elements of f64 are computed in f32
 };
 
 // A group of ops is a file in Ops/, which has its rows.
@@ -61,6 +62,9 @@ llvm::ArrayRef<OpRow> microsoftExpertOps();
 llvm::ArrayRef<OpRow> microsoftLinearOps();
 llvm::ArrayRef<OpRow> microsoftNormOps();
 llvm::ArrayRef<OpRow> microsoftQuantizedOps();
+
+/// Builds a node with f32 in place of f64.
+void buildInSingle(NodeContext &node, const OpRow &row);
 
 /// Returns the op of a name, null if it is not imported.
 const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);

@@ -169,10 +169,16 @@ void swish(NodeContext &node) {
 
 void shrink(NodeContext &node) {
   double bias = node.number("bias", 0), lambda = node.number("lambd", 0.5);
-  activate(node, [&](Scalars &s, Value v) {
+  Value x = node.tensor(0);
+  if (node.isRefused() || !node.isOf(0, isNumber, "numbers"))
+    return;
+  // Integers are compared and moved as numbers that need not be whole.
+  DataType type = node.typeOf(0), computed = isFloat(type) ? type : DataType::Double;
+  Value result = unary(node, node.cast(x, type, computed), computed, [&](Scalars &s, Value v) {
     Value below = choose(s, isBelow(s, v, s.number(-lambda)), add(s, v, s.number(bias)), s.number(0));
     return choose(s, isAbove(s, v, s.number(lambda)), subtract(s, v, s.number(bias)), below);
   });
+  node.result(node.cast(result, computed, type));
 }
 
 void pRelu(NodeContext &node) {
@@ -188,6 +194,8 @@ void pRelu(NodeContext &node) {
     slope = node.reshaped(slope, shape);
   }
   node.result(combine(node, {x, slope}, type, [](Scalars &s, Value v, Value by) -> Value {
+    if (isUnsigned(s.type))
+      return v;
     if (isFloat(s.type))
       return choose(s, isBelow(s, v, s.number(0)), multiply(s, v, by), v);
     Value isNegative = arith::CmpIOp::create(s.builder, s.at, arith::CmpIPredicate::slt, v, s.number(0));
@@ -305,7 +313,7 @@ llvm::ArrayRef<OpRow> activationOps() {
       {"", "Relu", 6, relu},
       {"", "Sigmoid", 6, sigmoid},
       {"", "Tanh", 6, tanh},
-      {"", "Gelu", 20, gelu},
+      {"", "Gelu", 20, gelu, Takes::Numbers, /*inSingle=*/true},
       {"", "LeakyRelu", 6, leakyRelu},
       {"", "ThresholdedRelu", 10, thresholdedRelu},
       {"", "Elu", 6, elu},

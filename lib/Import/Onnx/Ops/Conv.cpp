@@ -274,8 +274,8 @@ void convTranspose(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> convOps() {
   static const OpRow rows[] = {
-      {"", "Conv", 1, conv},
-      {"", "ConvTranspose", 1, convTranspose},
+      {"", "Conv", 1, conv, Takes::Numbers, /*inSingle=*/true},
+      {"", "ConvTranspose", 1, convTranspose, Takes::Numbers, /*inSingle=*/true},
   };
   return rows;
 }

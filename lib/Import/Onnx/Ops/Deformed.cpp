@@ -268,7 +268,7 @@ void deformConv(NodeContext &node) { DeformConv(node).build(); }
 
 llvm::ArrayRef<OpRow> deformedOps() {
   static const OpRow rows[] = {
-      {"", "DeformConv", 19, deformConv},
+      {"", "DeformConv", 19, deformConv, Takes::Numbers, /*inSingle=*/true},
   };
   return rows;
 }

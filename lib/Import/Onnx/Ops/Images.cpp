@@ -328,7 +328,7 @@ llvm::ArrayRef<OpRow> imageOps() {
   static const OpRow rows[] = {
       {"", "Resize", 10, resize},
       {"", "Upsample", 7, resize},
-      {"", "GridSample", 16, gridSample},
+      {"", "GridSample", 16, gridSample, Takes::Numbers, /*inSingle=*/true},
   };
   return rows;
 }

@@ -160,6 +160,36 @@ void gatherNd(NodeContext &node) {
   node.result(result);
 }
 
+/// Turns the first bit of integers: numbers without a sign then have the order of those with one, and turned again they
+/// are what they were.
+Value turned(NodeContext &node, Value numbers) {
+  Type type = tensorType(numbers).getElementType();
+  return node.broadcast({numbers}, type, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+    auto first = b.getIntegerAttr(type, llvm::APInt::getSignMask(type.getIntOrFloatBitWidth()));
+    return arith::XOrIOp::create(b, at, v[0], arith::ConstantOp::create(b, at, first));
+  });
+}
+
+/// What a scatter of the IR is built for, which has neither bools nor numbers without a sign: integers in their place.
+class Scattered {
+public:
+  Scattered(NodeContext &node, nn::ScatterKind kind)
+      : node(node), type(node.typeOf(0)),
+        isTurned(isUnsigned(type) && !isBool(type) && (kind == nn::ScatterKind::Min || kind == nn::ScatterKind::Max)) {}
+
+  Value encode(Value tensor) {
+    return isBool(type) ? node.cast(tensor, type, DataType::Int32) : isTurned ? turned(node, tensor) : tensor;
+  }
+  Value decode(Value tensor) {
+    return isBool(type) ? node.cast(tensor, DataType::Int32, type) : isTurned ? turned(node, tensor) : tensor;
+  }
+
+private:
+  NodeContext &node;
+  DataType type;
+  bool isTurned;
+};
+
 std::optional<nn::ScatterKind> scatterKind(NodeContext &node) {
   llvm::StringRef text = node.text("reduction", "none");
   std::optional<nn::ScatterKind> kind = nn::symbolizeScatterKind(text == "none" ? "set" : text);
@@ -170,14 +200,13 @@ std::optional<nn::ScatterKind> scatterKind(NodeContext &node) {
 
 void scatterElements(NodeContext &node) {
   Value data = node.tensor(0), updates = node.tensor(2);
-  DataType type = node.typeOf(0);
   Shape from = node.graph.shapeOf(node.at, data), which = node.shapeOf(1);
   int64_t axis = node.axis(node.integer("axis", 0), from.size());
   auto kind = scatterKind(node);
   if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64") || !node.areOneType({0, 2}))
     return;
-  if (which.size() != from.size() || tensorType(updates).getRank() != int64_t(from.size()) || type == DataType::Bool)
-    return node.refuse("'data', 'indices' and 'updates' have different numbers of dimensions, or elements are bool");
+  if (which.size() != from.size() || tensorType(updates).getRank() != int64_t(from.size()))
+    return node.refuse("'data', 'indices' and 'updates' have different numbers of dimensions");
   // Parts of other dimensions that get no updates stay: the op is over the others.
   Value indices = withoutNegative(node, 1, from[axis]), part = data;
   for (auto [dimension, size] : llvm::enumerate(from)) {
@@ -188,8 +217,12 @@ void scatterElements(NodeContext &node) {
     part = node.sliced(part, dimension, 0, which[dimension]);
   }
   Shape shape = node.graph.shapeOf(node.at, part);
-  Value result = nn::ScatterOp::create(node.ops(), node.at, part.getType(), part, indices, updates, *kind, axis);
+  Scattered scattered(node, *kind);
+  Value encoded = scattered.encode(part);
+  Value result = nn::ScatterOp::create(node.ops(), node.at, encoded.getType(), encoded, indices,
+                                       scattered.encode(updates), *kind, axis);
   node.graph.setShape(result, shape);
+  result = scattered.decode(result);
   if (part != data) {
     llvm::SmallVector<OpFoldResult> zeros(from.size(), node.ops().getIndexAttr(0)), sizes,
         ones(from.size(), node.ops().getIndexAttr(1));
@@ -203,7 +236,6 @@ void scatterElements(NodeContext &node) {
 
 void scatterNd(NodeContext &node) {
   Value data = node.tensor(0), indices = node.tensor(1), updates = node.tensor(2);
-  DataType type = node.typeOf(0);
   Shape from = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
   auto kind = scatterKind(node);
   // The dimensions of the updates say how many an index has; a call is held to it.
@@ -212,9 +244,8 @@ void scatterNd(NodeContext &node) {
     if (which.back().value >= 1)
       indices = node.reshaped(indices, which);
   }
-  if (which.empty() || which.back().isDynamic() || which.back().value < 1 ||
-      which.back().value > int64_t(from.size()) || type == DataType::Bool)
-    node.refuse("'indices' do not go with the data, or elements are bool");
+  if (which.empty() || which.back().isDynamic() || which.back().value < 1 || which.back().value > int64_t(from.size()))
+    node.refuse("'indices' do not go with the data");
   if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64") || !node.areOneType({0, 2}))
     return;
   int64_t depth = which.back().value;
@@ -230,9 +261,12 @@ void scatterNd(NodeContext &node) {
           return arith::IndexCastOp::create(b, at, v[0].getType(), fromFront(b, at, v[0], size));
         }));
   }
-  Value result = nn::ScatterNdOp::create(node.ops(), node.at, data.getType(), data, columns, rows, *kind);
+  Scattered scattered(node, *kind);
+  Value encoded = scattered.encode(data);
+  Value result =
+      nn::ScatterNdOp::create(node.ops(), node.at, encoded.getType(), encoded, columns, scattered.encode(rows), *kind);
   node.graph.setShape(result, from);
-  node.result(result);
+  node.result(scattered.decode(result));
 }
 
 void oneHot(NodeContext &node) {
@@ -303,16 +337,8 @@ void topK(NodeContext &node) {
   const Size before = shape[axis];
   shape[axis] = *wanted;
   OpBuilder &ops = node.ops();
-  // With the first bit turned, numbers without a sign have the order of those with one.
-  auto turned = [&](Value numbers) {
-    return node.broadcast({numbers}, node.irType(type), [](OpBuilder &b, Location at, ValueRange v) -> Value {
-      unsigned bits = v[0].getType().getIntOrFloatBitWidth();
-      Value first = arith::ConstantOp::create(b, at, b.getIntegerAttr(v[0].getType(), llvm::APInt::getSignMask(bits)));
-      return arith::XOrIOp::create(b, at, v[0], first);
-    });
-  };
   if (isUnsigned(type))
-    data = turned(data);
+    data = turned(node, data);
   Value values, indices;
   if (wanted->isDynamic()) {
     // All are sorted, and the first ones taken, of which a call is held to having enough.
@@ -332,7 +358,7 @@ void topK(NodeContext &node) {
     node.graph.setShape(values, shape);
     node.graph.setShape(indices, shape);
   }
-  node.result(0, isUnsigned(type) ? turned(values) : values, type);
+  node.result(0, isUnsigned(type) ? turned(node, values) : values, type);
   node.result(1, indices, DataType::Int64);
 }
 

@@ -316,10 +316,14 @@ void meanVarianceNorm(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> normOps() {
   static const OpRow rows[] = {
-      {"", "BatchNormalization", 1, batchNorm},  {"", "InstanceNormalization", 6, instanceNorm},
-      {"", "GroupNormalization", 18, groupNorm}, {"", "LayerNormalization", 17, layerNorm},
-      {"", "RMSNormalization", 23, rmsNorm},     {"", "LRN", 1, localResponseNorm},
-      {"", "LpNormalization", 1, lpNorm},        {"", "MeanVarianceNormalization", 9, meanVarianceNorm},
+      {"", "BatchNormalization", 1, batchNorm, Takes::Numbers, /*inSingle=*/true},
+      {"", "InstanceNormalization", 6, instanceNorm, Takes::Numbers, /*inSingle=*/true},
+      {"", "GroupNormalization", 18, groupNorm, Takes::Numbers, /*inSingle=*/true},
+      {"", "LayerNormalization", 17, layerNorm, Takes::Numbers, /*inSingle=*/true},
+      {"", "RMSNormalization", 23, rmsNorm, Takes::Numbers, /*inSingle=*/true},
+      {"", "LRN", 1, localResponseNorm, Takes::Numbers, /*inSingle=*/true},
+      {"", "LpNormalization", 1, lpNorm},
+      {"", "MeanVarianceNormalization", 9, meanVarianceNorm},
   };
   return rows;
 }

@@ -48,9 +48,13 @@ Part &Part::without() {
   return *this;
 }
 
-Part &Part::likeTheNode() {
-  for (size_t number = 0; number < whole.inputCount(); ++number)
-    whole.has(number) ? with(whole.input(number)) : without();
+Part &Part::likeTheNode(bool inSingle) {
+  for (size_t number = 0; number < whole.inputCount(); ++number) {
+    if (inSingle && whole.typeOf(number) == DataType::Double)
+      with(whole.cast(whole.tensor(number), DataType::Double, DataType::Float), DataType::Float);
+    else
+      whole.has(number) ? with(whole.input(number)) : without();
+  }
   for (const Attribute &attribute : whole.node.attributes)
     if (const Attribute *given = whole.graph.resolve(&attribute)) {
       Attribute &copy = node.attributes.emplace_back(*given);
@@ -95,7 +99,7 @@ Part &Part::set(llvm::StringLiteral name, llvm::ArrayRef<int64_t> integers) {
   return *this;
 }
 
-llvm::SmallVector<Value, 3> Part::build(std::initializer_list<bool> wanted) {
+llvm::SmallVector<Value, 3> Part::build(llvm::ArrayRef<bool> wanted) {
   llvm::SmallVector<Value, 3> results(wanted.size());
   if (whole.isRefused())
     return results;
@@ -112,6 +116,22 @@ llvm::SmallVector<Value, 3> Part::build(std::initializer_list<bool> wanted) {
       whole.leaveOut();
   }
   return results;
+}
+
+void buildInSingle(NodeContext &node, const OpRow &row) {
+  llvm::SmallVector<bool> wanted;
+  for (size_t output = 0; output < node.outputCount(); ++output)
+    wanted.push_back(node.isWanted(output));
+  auto results = Part(node, row.name, node.version).likeTheNode(/*inSingle=*/true).build(wanted);
+  for (auto [output, result] : llvm::enumerate(results)) {
+    if (!result || node.isRefused())
+      continue;
+    // Of further results only the statistics of a batch have the type of an input; others are indices, or always f32.
+    bool isSingle = tensorType(result).getElementType().isF32();
+    DataType held = isSingle ? DataType::Float : DataType::Int64;
+    DataType type = isSingle && (output == 0 || row.name == "BatchNormalization") ? DataType::Double : held;
+    node.result(output, node.cast(result, held, type), type);
+  }
 }
 
 } // namespace intarsia::onnx

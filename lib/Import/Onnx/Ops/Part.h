@@ -23,8 +23,8 @@ public:
   Part &with(mlir::Value tensor, DataType type);
   Part &without();
 
-  /// Takes all inputs and attributes over from the node.
-  Part &likeTheNode();
+  /// Takes all inputs and attributes over from the node, with `inSingle` inputs of f64 as f32.
+  Part &likeTheNode(bool inSingle = false);
   /// Takes these attributes over from the node, where it has them.
   Part &keep(llvm::ArrayRef<llvm::StringLiteral> names);
   Part &set(llvm::StringLiteral name, int64_t integer);
@@ -34,9 +34,9 @@ public:
   Part &set(llvm::StringLiteral name, llvm::ArrayRef<int64_t> integers);
 
   /// Builds the op. Returns its first output as a tensor; null, and the node is refused, if it is not imported.
-  mlir::Value build() { return build({true}).front(); }
+  mlir::Value build() { return build(true).front(); }
   /// The same with those of its outputs that are wanted; null for the others.
-  llvm::SmallVector<mlir::Value, 3> build(std::initializer_list<bool> wanted);
+  llvm::SmallVector<mlir::Value, 3> build(llvm::ArrayRef<bool> wanted);
 
 private:
   std::string_view nameOf(llvm::StringRef what);

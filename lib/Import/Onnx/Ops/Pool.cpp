@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/Reduce.h"
+#include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
@@ -125,15 +127,39 @@ template <Reduction kind> void globalPool(NodeContext &node) {
                       /*keepsDimensions=*/true));
 }
 
+/// The p-norm of all positions of each channel.
+void globalLpPool(NodeContext &node) {
+  Value images = node.tensor(0);
+  int64_t rank = tensorType(images).getRank(), power = node.integer("p", 2);
+  if (!node.isOf(0, isFloat, "floats"))
+    return;
+  if (rank < 3 || power < 1)
+    return node.refuse("attribute 'p' is " + llvm::Twine(power) + ", of images of " + llvm::Twine(rank) +
+                       " dimensions");
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(2, rank));
+  DataType type = node.typeOf(0), computed = type == DataType::Double ? type : DataType::Float;
+  if (power <= 2)
+    return node.result(reduced(node, images, type, power == 1 ? Reduction::L1 : Reduction::L2, axes, true));
+  auto raised = [&](Value tensor, double exponent) {
+    return unary(node, tensor, computed, [&](Scalars &s, Value x) {
+      return s.inSingle<math::PowFOp>(math::AbsFOp::create(s.builder, s.at, x).getResult(), s.number(exponent));
+    });
+  };
+  Value sum =
+      reduced(node, raised(node.cast(images, type, computed), double(power)), computed, Reduction::Sum, axes, true);
+  node.result(node.cast(raised(sum, 1.0 / double(power)), computed, type));
+}
+
 } // namespace
 
 llvm::ArrayRef<OpRow> poolOps() {
   static const OpRow rows[] = {
-      {"", "MaxPool", 1, pool<nn::PoolKind::Max>},
-      {"", "AveragePool", 1, pool<nn::PoolKind::Average>},
-      {"", "LpPool", 2, pool<nn::PoolKind::Lp>},
+      {"", "MaxPool", 1, pool<nn::PoolKind::Max>, Takes::Numbers, /*inSingle=*/true},
+      {"", "AveragePool", 1, pool<nn::PoolKind::Average>, Takes::Numbers, /*inSingle=*/true},
+      {"", "LpPool", 2, pool<nn::PoolKind::Lp>, Takes::Numbers, /*inSingle=*/true},
       {"", "GlobalAveragePool", 1, globalPool<Reduction::Mean>},
       {"", "GlobalMaxPool", 1, globalPool<Reduction::Max>},
+      {"", "GlobalLpPool", 2, globalLpPool},
   };
   return rows;
 }
