@@ -103,7 +103,8 @@ class Reader:
         width = max(8, math.ceil(line.width * HEIGHT / line.height))
         probabilities = self.recognizer.main(pixel_values(line.resize((width, HEIGHT))))[0]
         best = probabilities.argmax(1)
-        # A character stands where the class changes: connectionist temporal classification, DOI 10.1145/1143844.1143891.
+        # A character stands where the class changes (connectionist temporal classification,
+        # DOI 10.1145/1143844.1143891).
         begins = np.flatnonzero((best != 0) & (best != np.append(0, best[:-1])))
         score = float(probabilities[begins, best[begins]].mean()) if len(begins) else 0.0
         return "".join(self.characters[best[place]] for place in begins), score
