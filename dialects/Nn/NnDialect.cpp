@@ -321,6 +321,12 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return op->emitOpError() << name << " stands on an op that is no function";
   if (name == "nn.size_limits" || name == "nn.expected_sizes")
     return verifySizeValues(function, attribute);
+  if (name == "nn.empty_sizes") {
+    auto names = dyn_cast<ArrayAttr>(attribute.getValue());
+    if (!names || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
+      return op->emitOpError() << "nn.empty_sizes is " << attribute.getValue() << ", must be a list of names";
+    return success();
+  }
   if (name == "nn.page_tokens") {
     auto tokens = dyn_cast<IntegerAttr>(attribute.getValue());
     if (!tokens || !tokens.getType().isSignlessInteger(64) || tokens.getInt() < 1)
@@ -356,6 +362,6 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   }
   return op->emitOpError()
          << "function attribute " << name
-         << " is unknown; known are nn.size_limits, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions, "
+         << " is unknown; known are nn.size_limits, nn.empty_sizes, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions, "
             "nn.runs_at_load, nn.continues";
 }

@@ -231,9 +231,13 @@ SizeRange SymbolicSizes::range(AffineExpr expression) const {
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
     return {constant.getValue(), constant.getValue()};
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expression)) {
-    // Sizes that a call gives are positive; unknown sizes may be zero.
+    // Sizes that a call gives are positive, unless the function says otherwise; unknown sizes may be zero.
     std::optional<int64_t> most = limit(symbol.getPosition());
-    return {isKnown(expression) ? leastKnown : 0, most ? *most : highest};
+    StringRef name = symbolNames[symbol.getPosition()];
+    bool mayBeEmpty =
+        !isKnown(expression) ||
+        (empty && llvm::any_of(empty.getAsValueRange<StringAttr>(), [&](StringRef other) { return other == name; }));
+    return {mayBeEmpty ? 0 : leastKnown, most ? *most : highest};
   }
   auto binary = cast<AffineBinaryOpExpr>(expression);
   SizeRange left = range(binary.getLHS()), right = range(binary.getRHS());

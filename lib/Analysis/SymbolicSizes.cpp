@@ -25,6 +25,7 @@ using namespace intarsia;
 SymbolicSizes::SymbolicSizes(FunctionOpInterface function, SizesOf sizesOf)
     : context(function->getContext()),
       leastKnown(sizesOf == SizesOf::Call && !function->hasAttr("nn.continues") ? 1 : 0),
+      empty(function->getAttrOfType<ArrayAttr>("nn.empty_sizes")),
       givenLimits(function->getAttrOfType<DictionaryAttr>("nn.size_limits")) {
   // A kernel is launched with the values of `sizes`, in that order.
   if (auto kernel = dyn_cast<rt::KernelOp>(function.getOperation()))

@@ -276,12 +276,15 @@ public:
       if (auto tokens = function->getAttrOfType<IntegerAttr>("nn.page_tokens"))
         json.attribute("page_tokens", tokens.getInt());
       auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
+      auto empty = function->getAttrOfType<ArrayAttr>("nn.empty_sizes");
       json.attributeArray("sizes", [&] {
         for (auto name : function->getAttrOfType<ArrayAttr>(rt::hostSymbolsAttr).getAsRange<StringAttr>()) {
           json.object([&] {
             json.attribute("name", name.getValue());
             if (auto limit = limits ? limits.getAs<IntegerAttr>(name) : IntegerAttr())
               json.attribute("maximum", limit.getInt());
+            if (empty && llvm::is_contained(empty, name))
+              json.attribute("may_be_empty", true);
           });
         }
       });

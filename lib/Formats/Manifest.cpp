@@ -229,6 +229,8 @@ __attribute__((cold)) static void readFunction(MemberReader &reader, const Json 
     if (const Json *maximum = reader.member(size, "maximum", false))
       if (!reader.integer(*maximum, "a maximum", info.maximum) || info.maximum < 1)
         reader.fail("the maximum of size '" + info.name + "' is not positive");
+    if (const Json *empty = reader.member(size, "may_be_empty", false))
+      info.mayBeEmpty = empty->is_boolean() && empty->get<bool>();
     for (const SizeInfo &other : function.sizes)
       if (other.name == info.name)
         reader.fail("function '" + function.name + "' lists the size '" + info.name + "' twice");

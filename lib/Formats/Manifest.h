@@ -21,6 +21,7 @@ namespace intarsia {
 struct SizeInfo {
   std::string name;
   int64_t maximum = -1; // -1: no limit
+  bool mayBeEmpty = false;
 };
 
 /// An input or output.

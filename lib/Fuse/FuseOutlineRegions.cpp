@@ -135,6 +135,8 @@ func::FuncOp Outliner::makeFunction(Operation &op, ArrayRef<Value> inputs, TypeR
       if (!kept.empty())
         outlined->setAttr(what, builder.getDictionaryAttr(kept));
     }
+  if (Attribute empty = function->getAttr("nn.empty_sizes"))
+    outlined->setAttr("nn.empty_sizes", empty);
   return outlined;
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import intarsia
 import numpy as np
 import pytest
-from onnx_wire import INT64, Graph, graph, model, node, tensor, value
+from onnx_wire import INT32, INT64, MICROSOFT, Graph, field, graph, model, node, tensor, value
 
 
 def compiled(folder: Path, whole: Graph, opset: int = 16) -> intarsia.Module:
@@ -117,3 +117,50 @@ def test_resizing_sizes_of_the_call(tmp_path: Path, by: str) -> None:
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (0, 0)], mode="edge")
     expected = np.stack([0.25 * padded[:, :, :-2] + 0.75 * x, 0.75 * x + 0.25 * padded[:, :, 2:]], 3)
     np.testing.assert_allclose(result, expected.reshape(2, 3, 8, 7), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["Attention", "GroupQueryAttention"])
+def test_first_call_of_a_decoder(tmp_path: Path, op: str) -> None:
+    """A decoder begins without a past: keys and values of no positions. Three calls give what one gives."""
+    batch, heads, features = 2, 4, 8
+    inputs = [value(name, ["batch", "tokens", heads * features]) for name in "qkv"]
+    inputs += [value(name, ["batch", heads, "past", features]) for name in ("keys", "values")]
+    if op == "Attention":
+        nodes = [node(op, "q k v - keys values", "y new_keys new_values", is_causal=1, q_num_heads=heads,
+                      kv_num_heads=heads)]  # fmt: skip
+    else:
+        inputs += [value("last", ["batch"], INT32), value("total", [1], INT32)]
+        attention = node(op, "q k v keys values last total", "y new_keys new_values", num_heads=heads, kv_num_heads=heads)
+        nodes = [attention + field(7, MICROSOFT)]
+    module = compiled(tmp_path, graph(nodes, inputs, "y new_keys new_values"), 23)
+    length = 7
+    q, k, v = (rows(3, batch, length, heads * features)[number] for number in range(3))
+
+    def split(x: np.ndarray) -> np.ndarray:
+        return x.reshape(batch, -1, heads, features).transpose(0, 2, 1, 3)
+
+    scores = split(q) @ split(k).swapaxes(2, 3) / features**0.5
+    weights = np.exp(np.where(np.tri(length, dtype=bool), scores, -np.inf))
+    y = (weights / weights.sum(-1, keepdims=True)) @ split(v)
+    expected = y.transpose(0, 2, 1, 3).reshape(batch, length, -1)
+    past = [np.zeros((batch, heads, 0, features), np.float32)] * 2
+    got = []
+    for begin, end in ((0, 4), (4, 5), (5, 7)):
+        counts = [np.full(batch, end - 1, np.int32), np.array([end], np.int32)] if op != "Attention" else []
+        part, *past = module.main(*(x[:, begin:end] for x in (q, k, v)), *past, *counts)
+        got.append(part)
+    np.testing.assert_allclose(np.concatenate(got, 1), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(past[0], split(k))
+    np.testing.assert_array_equal(past[1], split(v))
+
+
+def test_empty_parts_of_what_is_joined(tmp_path: Path) -> None:
+    """A part may have no elements, sizes that other ops read may not."""
+    join, double = node("Concat", "x z", "both", axis=0), node("Add", "both both")
+    main = compiled(tmp_path, graph([join, double], [value("x", ["n", 3]), value("z", ["m", 3])])).main
+    x, z = rows(2, 3), rows(4, 3)
+    for first, second in ((x, z), (x[:0], z), (x, z[:0]), (x[:0], z[:0])):
+        np.testing.assert_array_equal(main(first, second), 2 * np.concatenate([first, second]))
+    main = compiled(tmp_path, graph([node("Softmax", "x")], [value("x", ["n", 3])])).main
+    with pytest.raises(intarsia.InvalidArgumentError, match="n is 0 .* must be at least 1"):
+        main(x[:0])

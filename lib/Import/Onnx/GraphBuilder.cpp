@@ -181,6 +181,20 @@ void GraphBuilder::forgetSince(const Knowledge &before) {
   builder.sink() = before.errors;
 }
 
+void GraphBuilder::allowEmpty(Value tensor, unsigned dimension) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  auto names = function ? function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "nn.sizes") : ArrayAttr();
+  if (!names || dimension >= names.size() || cast<StringAttr>(names[dimension]).empty())
+    return;
+  auto before = function->getAttrOfType<ArrayAttr>("nn.empty_sizes");
+  llvm::SetVector<mlir::Attribute> empty;
+  if (before)
+    empty.insert(before.begin(), before.end());
+  empty.insert(names[dimension]);
+  function->setAttr("nn.empty_sizes", ArrayAttr::get(context(), empty.getArrayRef()));
+}
+
 bool GraphBuilder::areEqual(const Size &one, const Size &other) const {
   if (!one.isDynamic() || !other.isDynamic())
     return one.value == other.value;

@@ -165,6 +165,9 @@ std::optional<Value> NodeContext::joined(llvm::ArrayRef<Value> tensors, int64_t 
     }
     shape[axis] = compute(importer::SizeOp::Add, shape[axis], other[axis]);
   }
+  if (tensors.size() > 1)
+    for (Value tensor : tensors)
+      graph.allowEmpty(tensor, axis);
   Value result = ir().concat(at, tensors, axis);
   graph.setShape(result, shape);
   return result;

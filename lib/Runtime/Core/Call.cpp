@@ -51,7 +51,7 @@ static Status checkShape(const FunctionInfo &function, size_t index, const Tenso
     }
     const SizeInfo &limits = function.sizes[symbol];
     if (boundBy[symbol] < 0) {
-      if (size < 1 && function.continues.empty()) // sizes that a call computes may be zero
+      if (size < 1 && !limits.mayBeEmpty && function.continues.empty()) // sizes that a call computes may be zero
         return error(ITX_INVALID_ARGUMENT, "%s is %lld (dimension %zu of input '%s'), it must be at least 1",
                      limits.name.c_str(), (long long)size, i, name);
       if (limits.maximum >= 0 && size > limits.maximum)

@@ -138,7 +138,7 @@ func.func @replaces_without_known_scales(%x: tensor<2x4xf32>) -> (tensor<2x4xi8>
 
 // -----
 
-// expected-error@+1 {{function attribute nn.size_limit is unknown; known are nn.size_limits, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions}}
+// expected-error@+1 {{function attribute nn.size_limit is unknown; known are nn.size_limits, nn.empty_sizes, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions}}
 func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}) attributes {nn.size_limit = {n = 4 : i64}}
 
 // -----

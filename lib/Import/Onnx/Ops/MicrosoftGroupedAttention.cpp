@@ -26,6 +26,14 @@ Value merged(NodeContext &node, Value past, Value added, Value begin, const Size
   OpFoldResult before = node.ir().size(ofPast[2]), count = node.ir().size(ofAdded[2]);
   Type element = node.irType(type);
   bool hasPast = ofPast[2].isDynamic() || ofPast[2].value != 0;
+  // A call may have no past, of which nothing can be read: then both are read as one.
+  Value both = added;
+  if (ofPast[2].isDynamic()) {
+    std::optional<Value> joined = node.joined({past, added}, 2);
+    if (!joined)
+      return added;
+    both = *joined;
+  }
   Value result = node.ir().elementwise(
       node.at, element, shape, {{begin, {0}}}, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
         auto clamped = [&](Value index, OpFoldResult size) -> Value {
@@ -41,16 +49,23 @@ Value merged(NodeContext &node, Value past, Value added, Value begin, const Size
           position.push_back(linalg::IndexOp::create(b, at, dimension));
         Value row = position[2], first = arith::IndexCastOp::create(b, at, b.getIndexType(), v[0]);
         Value number = arith::SubIOp::create(b, at, row, first);
+        Value isOld = compare(arith::CmpIPredicate::slt, row, first);
+        Value isNew = compare(arith::CmpIPredicate::slt, number, indexOf(b, at, count));
+        Value zero = importer::floatConstant(b, at, element, 0);
+        if (both != added) {
+          Value ofAdded = arith::AddIOp::create(b, at, indexOf(b, at, before), number);
+          position[2] = clamped(arith::SelectOp::create(b, at, isOld, row, ofAdded), node.ir().size(rows));
+          Value own = tensor::ExtractOp::create(b, at, both, position);
+          return arith::SelectOp::create(b, at, arith::OrIOp::create(b, at, isOld, isNew), own, zero);
+        }
         position[2] = clamped(number, count);
         Value newElement = tensor::ExtractOp::create(b, at, added, position);
-        Value zero = importer::floatConstant(b, at, element, 0);
-        Value isNew = compare(arith::CmpIPredicate::slt, number, indexOf(b, at, count));
         Value result = arith::SelectOp::create(b, at, isNew, newElement, zero);
         if (!hasPast)
           return result;
         position[2] = clamped(row, before);
         Value oldElement = tensor::ExtractOp::create(b, at, past, position);
-        return arith::SelectOp::create(b, at, compare(arith::CmpIPredicate::slt, row, first), oldElement, result);
+        return arith::SelectOp::create(b, at, isOld, oldElement, result);
       });
   node.graph.setShape(result, shape);
   return result;

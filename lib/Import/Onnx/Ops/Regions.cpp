@@ -428,6 +428,8 @@ void centerCropPad(NodeContext &node) {
       return;
     if (!size.isDynamic() && size.value < 0)
       return node.refuse("input 'shape' has " + llvm::Twine(size.value));
+    if (!node.graph.areEqual(size, shape[axis]) && (size.isDynamic() || shape[axis].isDynamic()))
+      return node.refuse("whether dimension " + llvm::Twine(axis) + " is cut or padded is known to the call only");
     result[axis] = size;
     // Half of the difference, towards 0: that is before what is cut, and before what is padded.
     if (!node.graph.areEqual(size, shape[axis]))
