@@ -189,7 +189,9 @@ def main() -> None:
         }
         logits = [np.asarray(call()[0]) for call in sides.values()]
         error = np.abs(logits[0] - logits[1]).max() / np.abs(logits[1]).max()
-        rounds = [{name: timed(call, arguments.seconds) for name, call in sides.items()} for _ in range(arguments.pairs)]
+        rounds = [
+            {name: timed(call, arguments.seconds) for name, call in sides.items()} for _ in range(arguments.pairs)
+        ]
         times = {name: statistics.median(one[name] for one in rounds) for name in sides}
         ratio = statistics.median(one["onnxruntime"] / one["ours"] for one in rounds)
         print(f"{what}: {tokens} tokens behind {past}; largest difference of logits {error:.1e} of the largest")

@@ -360,8 +360,8 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
       return op->emitOpError() << "nn.decisions is " << attribute.getValue() << ", must be a list of dictionaries";
     return success();
   }
-  return op->emitOpError()
-         << "function attribute " << name
-         << " is unknown; known are nn.size_limits, nn.empty_sizes, nn.expected_sizes, nn.page_tokens, nn.metadata, nn.decisions, "
-            "nn.runs_at_load, nn.continues";
+  return op->emitOpError() << "function attribute " << name
+                           << " is unknown; known are nn.size_limits, nn.empty_sizes, nn.expected_sizes, "
+                              "nn.page_tokens, nn.metadata, nn.decisions, "
+                              "nn.runs_at_load, nn.continues";
 }

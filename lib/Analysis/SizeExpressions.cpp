@@ -234,9 +234,8 @@ SizeRange SymbolicSizes::range(AffineExpr expression) const {
     // Sizes that a call gives are positive, unless the function says otherwise; unknown sizes may be zero.
     std::optional<int64_t> most = limit(symbol.getPosition());
     StringRef name = symbolNames[symbol.getPosition()];
-    bool mayBeEmpty =
-        !isKnown(expression) ||
-        (empty && llvm::any_of(empty.getAsValueRange<StringAttr>(), [&](StringRef other) { return other == name; }));
+    bool mayBeEmpty = !isKnown(expression) || (empty && llvm::any_of(empty.getAsValueRange<StringAttr>(),
+                                                                     [&](StringRef other) { return other == name; }));
     return {mayBeEmpty ? 0 : leastKnown, most ? *most : highest};
   }
   auto binary = cast<AffineBinaryOpExpr>(expression);

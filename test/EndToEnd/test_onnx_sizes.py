@@ -130,7 +130,9 @@ def test_first_call_of_a_decoder(tmp_path: Path, op: str) -> None:
                       kv_num_heads=heads)]  # fmt: skip
     else:
         inputs += [value("last", ["batch"], INT32), value("total", [1], INT32)]
-        attention = node(op, "q k v keys values last total", "y new_keys new_values", num_heads=heads, kv_num_heads=heads)
+        attention = node(
+            op, "q k v keys values last total", "y new_keys new_values", num_heads=heads, kv_num_heads=heads
+        )
         nodes = [attention + field(7, MICROSOFT)]
     module = compiled(tmp_path, graph(nodes, inputs, "y new_keys new_values"), 23)
     length = 7
@@ -162,5 +164,5 @@ def test_empty_parts_of_what_is_joined(tmp_path: Path) -> None:
     for first, second in ((x, z), (x[:0], z), (x, z[:0]), (x[:0], z[:0])):
         np.testing.assert_array_equal(main(first, second), 2 * np.concatenate([first, second]))
     main = compiled(tmp_path, graph([node("Softmax", "x")], [value("x", ["n", 3])])).main
-    with pytest.raises(intarsia.InvalidArgumentError, match="n is 0 .* must be at least 1"):
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"n is 0 .* must be at least 1"):
         main(x[:0])

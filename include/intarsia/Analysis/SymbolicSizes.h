@@ -122,7 +122,7 @@ private:
   void settleLimits(mlir::Operation *function);
 
   mlir::MLIRContext *context;
-  int64_t leastKnown; ///< least value of a known symbol that is not in `empty`
+  int64_t leastKnown;    ///< least value of a known symbol that is not in `empty`
   mlir::ArrayAttr empty; ///< names of sizes that may be 0, or null
   llvm::DenseMap<mlir::Value, Sizes> sizes;
   llvm::DenseMap<mlir::Value, mlir::AffineExpr> indices;

@@ -67,8 +67,8 @@ public:
   Knowledge knowledge() const { return {shapes, refusals, builder.sink()}; }
   /// Forgets what was built since then, and is erased.
   void forgetSince(const Knowledge &before);
-  /// Lets calls give no elements along a dimension of a tensor, if it is one of their sizes: the first call of a decoder
-  /// has no past.
+  /// Lets calls give no elements along a dimension of a tensor, if it is one of their sizes: the first call of a
+  /// decoder has no past.
   void allowEmpty(mlir::Value tensor, unsigned dimension);
   /// True if two sizes are the same number, or the same size of a call.
   bool areEqual(const Size &one, const Size &other) const;
