@@ -29,11 +29,17 @@ def Nn_Dialect : Dialect {
     Attributes on functions:
 
     - `nn.size_limits = {sequence = 512}`: the largest value of a size; a call with more is refused.
+    - `nn.empty_sizes = ["past"]`: sizes that may be 0 in a call; others are at least 1.
     - `nn.expected_sizes = {batch = 8}`: what the cost model reckons with when it decides. Any other size works too.
     - `nn.page_tokens = 32`: tokens of a page in all caches of the function. Lowering writes it.
     - `nn.metadata = {…}`: a dictionary that the manifest keeps.
     - `nn.decisions = […]`: what the fuse phase decided so far, a dictionary for each decision; its last pass takes it away.
     - `nn.outlined_from = @main`: the body of control flow in a function, which the fuse phase holds as a function of its own.
+
+    On an `nn.quantize` with `unit_scale`:
+
+    - `nn.replaces_input`: what else reads its input may read the integers in its place, multiplied by the factors of
+      features, so that only they are stored.
 
     Attributes on arguments and results of functions:
 
