@@ -38,6 +38,28 @@ Value tensorOf(NodeContext &node, GraphValue &value) {
   return tensor;
 }
 
+/// Takes what an iteration gives: values that are carried, of the `types` that the loop began with, and parts, whose types
+/// are added to `scanTypes`. Returns false, and the node is refused, if one is another.
+bool takeResults(NodeContext &node, llvm::MutableArrayRef<GraphValue> results, llvm::ArrayRef<DataType> types,
+                 LoopStep &step, llvm::SmallVectorImpl<DataType> &scanTypes) {
+  for (auto [number, value] : llvm::enumerate(results)) {
+    bool isCarried = number < types.size();
+    if (!isCarried && !node.isWanted(number))
+      continue;
+    Value tensor = tensorOf(node, value);
+    if (!tensor)
+      return false;
+    if (isCarried && value.type != types[number]) {
+      node.refuse("carries a value of " + nameOf(types[number]) + " and goes on with one of " + nameOf(value.type));
+      return false;
+    }
+    if (!isCarried)
+      scanTypes.push_back(value.type);
+    (isCarried ? step.carried : step.parts).push_back(tensor);
+  }
+  return true;
+}
+
 /// Joins the results of all iterations along a new axis.
 std::optional<GraphValue> joined(NodeContext &node, llvm::MutableArrayRef<GraphValue> values, int64_t axis,
                                  bool isReverse) {
@@ -230,21 +252,8 @@ void Loop::buildRest(int64_t first) {
       node.refuse("whether it goes on is not one element of bool");
       return std::nullopt;
     }
-    for (auto [number, value] : llvm::enumerate(llvm::MutableArrayRef(results).drop_front())) {
-      bool isCarried = number < types.size();
-      if (!isCarried && !node.isWanted(number))
-        continue;
-      Value tensor = tensorOf(node, value);
-      if (!tensor)
-        return std::nullopt;
-      if (isCarried && value.type != types[number]) {
-        node.refuse("carries a value of " + nameOf(types[number]) + " and goes on with one of " + nameOf(value.type));
-        return std::nullopt;
-      }
-      if (!isCarried)
-        scanTypes.push_back(value.type);
-      (isCarried ? made.carried : made.parts).push_back(tensor);
-    }
+    if (!takeResults(node, llvm::MutableArrayRef(results).drop_front(), types, made, scanTypes))
+      return std::nullopt;
     return made;
   };
   std::optional<LoopResults> results = buildLoop(node, loop, step);
@@ -388,21 +397,8 @@ void Scan::buildLoopOfHost() {
     if (areRefused(node, results))
       return std::nullopt;
     LoopStep made;
-    for (auto [at, value] : llvm::enumerate(results)) {
-      bool isState = int64_t(at) < stateCount;
-      if (!isState && !node.isWanted(at))
-        continue;
-      Value tensor = tensorOf(node, value);
-      if (!tensor)
-        return std::nullopt;
-      if (isState && value.type != types[at]) {
-        node.refuse("carries a value of " + nameOf(types[at]) + " and goes on with one of " + nameOf(value.type));
-        return std::nullopt;
-      }
-      if (!isState)
-        scanTypes.push_back(value.type);
-      (isState ? made.carried : made.parts).push_back(tensor);
-    }
+    if (!takeResults(node, results, types, made, scanTypes))
+      return std::nullopt;
     return made;
   };
   std::optional<LoopResults> results = buildLoop(node, loop, step);
