@@ -89,11 +89,15 @@ LogicalResult ArchiveFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()>
 
 //===-- Operands ------------------------------------------------------------------------------------------------===//
 
-/// Returns the bits of integers as an archive has them: those of u4 may lie four in a byte.
+/// True if values of u4 lie four in a byte.
+static bool areNarrowValues(ArchiveFormatAttr format, Value values) {
+  return format.getOrder() == ArchiveOrder::Rows && format.getElement() == BlockElement::U4 &&
+         typeOf(values).getElementType().isInteger(8);
+}
+
+/// Returns the bits of integers as an archive has them.
 static unsigned storedBits(ArchiveFormatAttr format, Value values) {
-  bool isNarrow = format.getOrder() == ArchiveOrder::Rows && format.getElement() == BlockElement::U4 &&
-                  typeOf(values).getElementType().isInteger(8);
-  return isNarrow ? 2 : format.getBits();
+  return areNarrowValues(format, values) ? 2 : format.getBits();
 }
 
 namespace {
@@ -110,7 +114,7 @@ public:
       return op->emitOpError() << "result has " << (isRows || isColumns ? inputs : outputs)
                                << " values in a row of words, no multiple of the " << perWord << " of a word";
     bool areQuarters = format.getOrder() == ArchiveOrder::Quarters;
-    bool areNarrow = storedBits(format, operands.values) == 2;
+    bool areNarrow = areNarrowValues(format, operands.values);
     SmallVector<int64_t> values = areNarrow     ? SmallVector<int64_t>{outputs, inputs / perWord, 2}
                                   : isRows      ? SmallVector<int64_t>{outputs, inputs / perWord}
                                   : isColumns   ? SmallVector<int64_t>{inputs / perWord, outputs}

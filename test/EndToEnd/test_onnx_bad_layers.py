@@ -133,7 +133,11 @@ CASES = {
     "cut": (one("CenterCropPad", "x s", [X], {"s": [-1]}), "input 'shape' has -1"),
     "cut axes": (one("CenterCropPad", "x s", [X], {"s": [1, 2]}), "has 2 sizes, there are 1 axes"),
     "cut axis": (one("CenterCropPad", "x s", [X], {"s": [1]}, axes=[4]), "'axes' is 4"),
-    "padded": (one("CenterCropPad", "x s", [NAMED], {"s": [1 << 40, 1 << 40]}), "more elements than memory can hold"),
+    "padded": (
+        one("CenterCropPad", "x s", [value("x", [2, 2])], {"s": [1 << 40, 1 << 40]}),
+        "more elements than memory can hold",
+    ),
+    "padded or cut": (one("CenterCropPad", "x s", [NAMED], {"s": [4, 4]}), "is cut or padded is known to the call only"),
     "block": (col2im([4, 4], [0, 2]), "are not sizes"),
     "strides": (col2im([4, 4], [2, 2], strides=[0, 1]), "attribute 'strides'"),
     "pads": (col2im([4, 4], [2, 2], pads=[-1, 0, 0, 0]), "attribute 'pads'"),

@@ -507,8 +507,14 @@ void GraphBuilder::build() {
   if (builder.sink().any())
     return;
   outputs(graph);
-  if (!builder.sink().any() && !refusals.any())
-    builder.endFunction({}, metadata());
+  if (builder.sink().any() || refusals.any())
+    return;
+  // A tensor that only gives its type to others is not read.
+  for (const ValueInfo &input : graph.inputs)
+    if (GraphValue *value = find(textOf(input.name)); value && value->tensor && value->tensor.use_empty())
+      for (unsigned dimension = 0; dimension < input.type.dims.size(); ++dimension)
+        allowEmpty(value->tensor, dimension);
+  builder.endFunction({}, metadata());
 }
 
 } // namespace intarsia::onnx

@@ -150,7 +150,7 @@ TEST(Onnx, RefusesDeepAndManyMessages) {
   std::string nodes;
   for (int count = 0; count < (1 << 20) + 1; ++count)
     nodes += text(1, "");
-  EXPECT_THAT(problem(model(nodes)), HasSubstr("more than 1048576"));
+  EXPECT_THAT(problem(model(nodes)), HasSubstr("take more than 48 MiB"));
 }
 
 class OnnxExternal : public ::testing::Test {

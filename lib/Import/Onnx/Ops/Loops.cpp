@@ -38,8 +38,8 @@ Value tensorOf(NodeContext &node, GraphValue &value) {
   return tensor;
 }
 
-/// Takes what an iteration gives: values that are carried, of the `types` that the loop began with, and parts, whose types
-/// are added to `scanTypes`. Returns false, and the node is refused, if one is another.
+/// Takes what an iteration gives: values that are carried, of the `types` that the loop began with, and parts, whose
+/// types are added to `scanTypes`. Returns false, and the node is refused, if one is another.
 bool takeResults(NodeContext &node, llvm::MutableArrayRef<GraphValue> results, llvm::ArrayRef<DataType> types,
                  LoopStep &step, llvm::SmallVectorImpl<DataType> &scanTypes) {
   for (auto [number, value] : llvm::enumerate(results)) {
