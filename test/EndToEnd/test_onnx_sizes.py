@@ -163,6 +163,9 @@ def test_empty_parts_of_what_is_joined(tmp_path: Path) -> None:
     x, z = rows(2, 3), rows(4, 3)
     for first, second in ((x, z), (x[:0], z), (x, z[:0]), (x[:0], z[:0])):
         np.testing.assert_array_equal(main(first, second), 2 * np.concatenate([first, second]))
+    # Nothing reads z.
+    main = compiled(tmp_path, graph([node("Relu", "x")], [value("x", ["n", 3]), value("z", ["m"])])).main
+    np.testing.assert_array_equal(main(x, z[:0, 0]), np.maximum(x, 0))
     main = compiled(tmp_path, graph([node("Softmax", "x")], [value("x", ["n", 3])])).main
     with pytest.raises(intarsia.InvalidArgumentError, match=r"n is 0 .* must be at least 1"):
         main(x[:0])

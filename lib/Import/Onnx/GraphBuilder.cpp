@@ -509,9 +509,10 @@ void GraphBuilder::build() {
   outputs(graph);
   if (builder.sink().any() || refusals.any())
     return;
-  // A tensor that only gives its type to others is not read.
+  // Nothing is read of a tensor that only gives its type or its sizes to others.
   for (const ValueInfo &input : graph.inputs)
-    if (GraphValue *value = find(textOf(input.name)); value && value->tensor && value->tensor.use_empty())
+    if (GraphValue *value = find(textOf(input.name));
+        value && value->tensor && llvm::all_of(value->tensor.getUsers(), llvm::IsaPred<tensor::DimOp>))
       for (unsigned dimension = 0; dimension < input.type.dims.size(); ++dimension)
         allowEmpty(value->tensor, dimension);
   builder.endFunction({}, metadata());
