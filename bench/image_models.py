@@ -21,13 +21,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from harness.clock import timed
 
 if TYPE_CHECKING:
     import torch
@@ -133,16 +133,6 @@ def make_model(network: Network, directory: Path) -> torch.nn.Module:
     torch.save(model.state_dict(), partial / "weights.pt")
     partial.rename(directory)
     return model
-
-
-def timed(call: Callable[[], object], seconds: float) -> float:
-    """Returns the milliseconds of a call, the mean over `seconds`."""
-    call()
-    count, begin = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - begin) < seconds:
-        call()
-        count += 1
-    return elapsed / count * 1e3
 
 
 def sides_of(

@@ -17,24 +17,14 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from harness.clock import timed
 from nest_programs import Nest, all_nests
 
 os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
-
-
-def timed(call: Callable, seconds: float) -> float:
-    """Microseconds of a call, the mean over `seconds`."""
-    call()
-    count, begin = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - begin) < seconds:
-        call()
-        count += 1
-    return elapsed / count * 1e6
 
 
 def sides_of(nest: Nest, ours: Callable, peers: Sequence[str], threads: int) -> dict[str, Callable]:
@@ -106,7 +96,7 @@ def main() -> None:
     ratios = []
     for nest in nests:
         sides = sides_of(nest, getattr(module, nest.name), peers, options.threads)
-        rounds = [{side: timed(call, options.seconds) for side, call in sides.items()} for _ in range(options.pairs)]
+        rounds = [{side: 1e3 * timed(call, options.seconds) for side, call in sides.items()} for _ in range(options.pairs)]
         medians = {side: float(np.median([each[side] for each in rounds])) for side in sides}
         best = min(peers, key=medians.__getitem__, default="ours")
         of_rounds = [each[best] / each["ours"] for each in rounds]

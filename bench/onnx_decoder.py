@@ -21,11 +21,11 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
+from harness.clock import timed
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -146,15 +146,6 @@ def inputs_of(layers: int, tokens: int, past: int) -> dict[str, np.ndarray]:
         for part in ("key", "value"):
             values[f"past_key_values.{layer}.{part}"] = random.standard_normal(shape, dtype=np.float32)
     return values
-
-
-def timed(call: Callable[[], object], seconds: float) -> float:
-    """Returns the milliseconds of a call."""
-    count, begin = 0, time.perf_counter()
-    while count == 0 or time.perf_counter() - begin < seconds:
-        call()
-        count += 1
-    return (time.perf_counter() - begin) / count * 1000
 
 
 def main() -> None:

@@ -20,11 +20,11 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from harness.clock import timed
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "test" / "EndToEnd"))
@@ -39,16 +39,6 @@ SIZES: dict[str, list[tuple[int, ...]]] = {
     "speech-ifless": [(1, 576, 16000), (1, 288, 8000)],
     "speech-sequence": [(40,)],
 }
-
-
-def timed(call: Callable[[], object], seconds: float) -> float:
-    """Return the milliseconds of a call, the mean over `seconds`."""
-    call()
-    count, begin = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - begin) < seconds:
-        call()
-        count += 1
-    return elapsed / count * 1e3
 
 
 def sides_of(file: OnnxFile, feed: Feed, ours: Callable[..., object], threads: int) -> dict[str, Callable[[], object]]:

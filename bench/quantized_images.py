@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from image_models import MODELS, ROOT, make_model, timed
+from harness.clock import timed
+from image_models import MODELS, ROOT, make_model
 
 if TYPE_CHECKING:
     import torch

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from image_models import timed
+from harness.clock import timed
 
 if TYPE_CHECKING:
     import torch

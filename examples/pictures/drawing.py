@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Draws pictures of shapes, with the correct class and segments of each, and writes PNG files, with NumPy alone."""
+"""Draws pictures of shapes, with the correct class and segments of each, and writes PNG files. It needs NumPy only."""
 
 from __future__ import annotations
 

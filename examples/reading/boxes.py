@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds rotated boxes around the regions of a map of probabilities, with NumPy alone.
+"""Finds rotated boxes around the regions of a map of probabilities. It needs NumPy only.
 
 The detector marks the middle of each line of text; boxes grow by as much as it was trained to shrink them
 ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947, section 3.4).

@@ -114,3 +114,27 @@ def model(whole: Graph, opset: int = 21, functions: list[bytes] | None = None) -
     """Return a file."""
     sets = field(8, field(2, opset)) + b"".join(field(8, field(1, name) + field(2, 1)) for name in ("f", MICROSOFT))
     return field(1, 10) + sets + field(7, whole) + fields(25, functions or [])
+
+
+SMALLEST = -(1 << 63)
+X = value("x", [4])
+NAMED = value("x", ["n", 4])
+
+
+def floats(*shape: int) -> Tensor:
+    """Return a tensor of ones without a name."""
+    return tensor(np.ones(shape), "", "f4")
+
+
+def named(name: str, made: Tensor) -> Tensor:
+    """Return a tensor with a name."""
+    return Tensor(made + field(8, name))
+
+
+def one(
+    op: str, inputs: str, described: list[bytes], stored: dict[str, Any] | None = None, opset: int = 21,
+    outputs: str = "y", **attributes: Any,
+) -> bytes:  # fmt: skip
+    """Return a model of one node."""
+    made = {name: named(name, each) if isinstance(each, Tensor) else each for name, each in (stored or {}).items()}
+    return model(graph([node(op, inputs, outputs, **attributes)], described, outputs, made), opset)

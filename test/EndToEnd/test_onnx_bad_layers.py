@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import Any
 
 import pytest
-from onnx_wire import BOOL, INT32, INT64, graph, model, node, tensor, value
-from test_onnx_refusals import NAMED, SMALLEST, X, floats, one
+from onnx_runs import check_refused, imported
+from onnx_wire import BOOL, INT32, INT64, NAMED, SMALLEST, X, floats, graph, model, node, one, tensor, value
 
 SEQUENCE = value("x", ["steps", 2, 3])
 LSTM = {"w": floats(1, 16, 3), "r": floats(1, 16, 4)}
@@ -191,26 +190,13 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_bad_layers(tools, tmp_path, name):
-    data, message = CASES[name]
-    (tmp_path / "bad.onnx").write_bytes(data)
-    done = subprocess.run(
-        [tools.path("intarsia-compile"), tmp_path / "bad.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1, done
-    assert "bad.onnx: " in done.stderr.splitlines()[0], done.stderr
-    assert message in done.stderr
+    check_refused(tools, tmp_path, *CASES[name])
 
 
 def test_many_errors(tools, tmp_path):
     """Equations that are wrong are refused beside all else."""
     nodes = [node("Einsum", "x", "a", equation="ij"), node("DFT", "x", "b"), node("Add", "a b")]
-    (tmp_path / "bad.onnx").write_bytes(model(graph(nodes, [X])))
-    done = subprocess.run(
-        [tools.path("intarsia-compile"), tmp_path / "bad.onnx", "-o", tmp_path / "m.itx"],
-        capture_output=True,
-        text=True,
-    )
+    done = imported(tools, tmp_path, model(graph(nodes, [X])))
     assert "2 kinds of nodes" in done.stderr
     assert "(Einsum" in done.stderr
     assert "(DFT" in done.stderr

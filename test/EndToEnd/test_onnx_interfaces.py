@@ -6,9 +6,7 @@ the compiler says of their ops."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,17 +14,13 @@ from typing import Any
 import intarsia
 import numpy as np
 import pytest
+from onnx_runs import compiler, peak
 from onnx_wire import FLOAT, INT64, Tensor, field, fields, graph, model, node, tensor, value
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import onnx_ops
 
 UNRANKED = field(1, "x") + field(2, field(1, field(1, FLOAT)))
-
-
-def compiler(tools: Any, *arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run the compiler."""
-    return subprocess.run([tools.path("intarsia-compile"), *arguments], capture_output=True, text=True)
 
 
 def sums(*inputs: bytes) -> bytes:
@@ -271,14 +265,6 @@ def test_stages_of_a_pipeline(tools, tmp_path):
 
 
 # ---- Limits -----------------------------------------------------------------------------------------------------
-
-
-def peak(tools: Any, *arguments: Any) -> tuple[int, int]:
-    """Return the exit status of the compiler, and the most memory that it took, in MiB."""
-    process = subprocess.Popen([tools.path("intarsia-compile"), *arguments], stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, usage.ru_maxrss >> 10
 
 
 def doubling(depth: int) -> bytes:

@@ -4,55 +4,38 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx_runs import check_refused, imported, peak
 from onnx_wire import (
     BOOL,
     INT8,
     INT32,
     INT64,
     MICROSOFT,
+    NAMED,
+    SMALLEST,
     STRING,
     UINT8,
     Tensor,
+    X,
     field,
     fields,
+    floats,
     graph,
     model,
+    named,
     node,
+    one,
     packed,
     tensor,
     value,
 )  # fmt: skip
 
-X = value("x", [4])
 IMAGE = value("x", [1, 4, 4, 4])
-NAMED = value("x", ["n", 4])
 OF_CALL = value("x", [*"nchv"])
-SMALLEST = -(1 << 63)
-
-
-def floats(*shape: int) -> Tensor:
-    """Return a tensor of ones without a name."""
-    return tensor(np.ones(shape), "", "f4")
-
-
-def named(name: str, made: Tensor) -> Tensor:
-    """Return a tensor with a name."""
-    return Tensor(made + field(8, name))
-
-
-def one(
-    op: str, inputs: str, described: list[bytes], stored: dict[str, Any] | None = None, opset: int = 21,
-    outputs: str = "y", **attributes: Any,
-) -> bytes:  # fmt: skip
-    """Return a model of one node."""
-    made = {name: named(name, each) if isinstance(each, Tensor) else each for name, each in (stored or {}).items()}
-    return model(graph([node(op, inputs, outputs, **attributes)], described, outputs, made), opset)
 
 
 def microsoft(
@@ -545,15 +528,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_bad_models(tools, tmp_path, name):
-    data, message = CASES[name]
-    (tmp_path / "bad.onnx").write_bytes(data)
-    done = subprocess.run(
-        [tools.path("intarsia-compile"), tmp_path / "bad.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1, done
-    assert "bad.onnx: " in done.stderr.splitlines()[0], done.stderr
-    assert message in done.stderr
+    check_refused(tools, tmp_path, *CASES[name])
 
 
 GOOD = {
@@ -576,11 +551,7 @@ GOOD = {
 @pytest.mark.parametrize("name", GOOD)
 def test_models_near_them(tools, tmp_path, name):
     """What is nearly one of the bad models is imported: the refusals are no wider than they need to be."""
-    (tmp_path / "good.onnx").write_bytes(GOOD[name])
-    done = subprocess.run(
-        [tools.path("intarsia-compile"), tmp_path / "good.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = imported(tools, tmp_path, GOOD[name])
     assert done.returncode == 0, done.stderr
 
 
@@ -590,17 +561,6 @@ def test_memory(tools, tmp_path):
     (tmp_path / "large.onnx").write_bytes(
         model(graph([node("Pow", "x w")], [value("x", [1 << 24], UINT8)], stored=stored))
     )
-    # A process begins with the memory of the one that it is forked from, which is a small one here.
-    peak = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    )
-    compile_large = [
-        tools.path("intarsia-compile"),
-        tmp_path / "large.onnx",
-        "--stop-after=import",
-        "-o",
-        tmp_path / "m",
-    ]
-    result = subprocess.run([sys.executable, "-c", peak, *compile_large], capture_output=True, text=True, check=True)
-    assert int(result.stdout) < 512 << 10  # KiB; 60 bytes for each element are 960 MiB
+    status, mebibytes = peak(tools, tmp_path / "large.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir")
+    assert status == 0
+    assert mebibytes < 512  # 60 bytes for each element are 960

@@ -27,7 +27,7 @@ struct ImportOptions {
   std::vector<std::string> values; ///< of inputs that are constants: "axes=[1,2]", "axes=@file.npy"
 };
 
-/// What an importer has to say of a model beside its module.
+/// What an importer reports of a model, in addition to the module that it makes.
 struct ImportReport {
   /// Nodes of one op.
   struct Op {

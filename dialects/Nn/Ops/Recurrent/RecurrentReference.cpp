@@ -203,7 +203,7 @@ Value RecurrentLoops::activate(ScalarBuilder &b, RecurrentFunction function, Val
   case RecurrentActivation::Softsign:
     return b.div(x, b.add(one, b.abs(x)));
   case RecurrentActivation::Softplus:
-    // Of log(1 + e^x) the term e^x overflows for large x; this form has only e^-|x|.
+    // log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), whose exponential does not overflow for large x.
     return b.add(b.max(x, zero), math::Log1pOp::create(b, b.exp(b.sub(zero, b.abs(x)))));
   }
   llvm_unreachable("unknown activation");
