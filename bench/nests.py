@@ -96,7 +96,9 @@ def main() -> None:
     ratios = []
     for nest in nests:
         sides = sides_of(nest, getattr(module, nest.name), peers, options.threads)
-        rounds = [{side: 1e3 * timed(call, options.seconds) for side, call in sides.items()} for _ in range(options.pairs)]
+        rounds = [
+            {side: 1e3 * timed(call, options.seconds) for side, call in sides.items()} for _ in range(options.pairs)
+        ]
         medians = {side: float(np.median([each[side] for each in rounds])) for side in sides}
         best = min(peers, key=medians.__getitem__, default="ours")
         of_rounds = [each[best] / each["ours"] for each in rounds]

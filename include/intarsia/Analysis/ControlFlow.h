@@ -24,8 +24,8 @@ llvm::SmallVector<mlir::Value> sourcesOf(mlir::Value value);
 /// Returns the results and arguments of control flow that may be the value of a use. Returns nothing for other uses.
 llvm::SmallVector<mlir::Value> targetsOf(mlir::OpOperand &use);
 
-/// Returns the innermost block of an scf.if that a condition on sizes is for: only calls that take this branch must meet
-/// it. Null if all calls must.
+/// Returns the innermost branch of an scf.if that a condition on sizes stands in: only calls that take the branch must
+/// meet it. Returns null if all calls must.
 mlir::Block *branchOf(const SizeConstraint &constraint);
 
 } // namespace intarsia
