@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--peers", default="inductor,openvino")
     parser.add_argument("--keep", default="", help="folder for the MLIR file and the artifact")
     options = parser.parse_args()
-    os.environ.setdefault("INTARSIA_THREADS", str(options.threads))
+    os.environ["ITX_THREADS"] = str(options.threads)
     import intarsia
     import torch
 

@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="of each side in a round")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    os.environ.setdefault("INTARSIA_THREADS", str(arguments.threads))
+    os.environ["ITX_THREADS"] = str(arguments.threads)
     import intarsia
     import onnxruntime
 

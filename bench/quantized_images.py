@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    os.environ.setdefault("INTARSIA_THREADS", str(arguments.threads))
+    os.environ["ITX_THREADS"] = str(arguments.threads)
     os.environ.setdefault("INTARSIA_COMPILE", str(Path(arguments.compiler).resolve()))
     import intarsia
     import torch

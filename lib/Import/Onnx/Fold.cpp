@@ -49,6 +49,13 @@ int64_t positionOf(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> shape)
   return position;
 }
 
+/// True for elements that an integer of 64 bits with a sign holds too.
+bool areBelowSign(const Elements &elements) {
+  return llvm::all_of(elements.values, [](const Element &element) {
+    return element.isSize() || (element.isReal() ? element.real < 0x1p63 : element.integer >= 0);
+  });
+}
+
 /// Folds one node. Functions return nullopt for what is not followed.
 class Folder {
 public:
@@ -153,10 +160,11 @@ std::optional<double> combineReals(llvm::StringRef op, double left, double right
     return left / right;
   if (op == "Pow")
     return std::pow(left, right);
-  if (op == "Min")
-    return std::min(left, right);
-  if (op == "Max")
-    return std::max(left, right);
+  if (op == "Min" || op == "Max") {
+    if (std::isnan(left) || std::isnan(right))
+      return left + right;
+    return op == "Min" ? std::min(left, right) : std::max(left, right);
+  }
   return std::nullopt;
 }
 
@@ -219,7 +227,7 @@ std::optional<Element> Folder::change(const Element &element) {
   if (element.isSize() && op == "Not")
     return negated(node, element);
   if (element.isSize())
-    return (op == "Abs" || op == "Floor" || op == "Ceil" || op == "Relu") ? std::optional(element) : std::nullopt;
+    return element.isCount() && (op == "Abs" || op == "Relu") ? std::optional(element) : std::nullopt;
   if (op == "Not")
     return Element(int64_t(element.integer == 0));
   if (op == "Relu")
@@ -268,13 +276,13 @@ Folder::Result Folder::foldShape() {
   Shape shape = node.shapeOf(0);
   type = DataType::Int64;
   if (op == "Size")
-    return Elements{{}, {Element::of(node.product(shape))}};
+    return Elements{{}, {Element::of(node.product(shape), /*isCount=*/true)}};
   auto rank = int64_t(shape.size());
   auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   int64_t begin = bound(node.integer("start", 0)), end = bound(node.integer("end", rank));
   Elements result{{std::max<int64_t>(0, end - begin)}, {}};
   for (int64_t dimension = begin; dimension < end; ++dimension)
-    result.values.push_back(Element::of(shape[dimension]));
+    result.values.push_back(Element::of(shape[dimension], /*isCount=*/true));
   return result;
 }
 
@@ -348,8 +356,11 @@ Folder::Result Folder::concat() {
       return std::nullopt;
   }
   Elements result{{0}, {}};
-  for (const Elements *input : inputs)
+  for (const Elements *input : inputs) {
+    if (int64_t(result.values.size() + input->values.size()) > mostElements)
+      return std::nullopt;
     result.values.insert(result.values.end(), input->values.begin(), input->values.end());
+  }
   result.shape[0] = result.values.size();
   return result;
 }
@@ -358,7 +369,9 @@ Folder::Result Folder::concat() {
 llvm::SmallVector<int64_t> indicesOf(int64_t begin, int64_t end, int64_t step, int64_t size) {
   begin = begin < 0 ? begin + size : begin;
   end = end < -size ? (step < 0 ? -1 : 0) : end < 0 ? end + size : end;
-  begin = step > 0 ? std::clamp<int64_t>(begin, 0, size) : std::clamp<int64_t>(begin, -1, size - 1);
+  if (size == 0)
+    return {};
+  begin = std::clamp<int64_t>(begin, 0, step > 0 ? size : size - 1);
   end = step > 0 ? std::clamp<int64_t>(end, 0, size) : std::clamp<int64_t>(end, -1, size - 1);
   llvm::SmallVector<int64_t> indices;
   for (int64_t at = begin; (step > 0 ? at < end : at > end) && at >= 0 && at < size;) {
@@ -569,6 +582,13 @@ bool Folder::run() {
   Result result = fold();
   if (!result || node.isRefused())
     return node.isRefused();
+  // Integers from 2^63 on are negative as elements, and a file must not take many times its memory.
+  for (size_t number = 0; number < node.inputCount(); ++number)
+    if (const Elements *given = node.has(number) && node.typeOf(number) == DataType::Uint64 ? known(number) : nullptr)
+      if (!areBelowSign(*given))
+        return false;
+  if ((type == DataType::Uint64 && !areBelowSign(*result)) || !node.graph.mayFold(result->values.size()))
+    return false;
   node.result(type, std::move(*result));
   return true;
 }

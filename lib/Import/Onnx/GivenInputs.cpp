@@ -265,7 +265,7 @@ std::optional<Elements> GivenInputs::parseElements(const ValueInfo &input, llvm:
     return std::nullopt;
   };
   DataType type = input.type.element;
-  bool isNarrow = bitsOf(type) < 8 || (isFloat(type) && bitsOf(type) == 8);
+  bool isNarrow = isSmall(type) || bitsOf(type) == 0;
   if (isNarrow || type == DataType::Complex64 || type == DataType::Complex128)
     return refuse("elements of type " + nameOf(type) + " cannot be given as numbers");
   // The parser calls itself for each bracket.

@@ -181,6 +181,14 @@ void GraphBuilder::forgetSince(const Knowledge &before) {
   builder.sink() = before.errors;
 }
 
+bool GraphBuilder::mayFold(uint64_t elements) {
+  constexpr uint64_t most = 1 << 18; // 72 bytes each
+  if (elementsFolded + elements > most)
+    return false;
+  elementsFolded += elements;
+  return true;
+}
+
 void GraphBuilder::allowEmpty(Value tensor, unsigned dimension) {
   auto argument = dyn_cast<BlockArgument>(tensor);
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();

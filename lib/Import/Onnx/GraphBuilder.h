@@ -67,6 +67,9 @@ public:
   Knowledge knowledge() const { return {shapes, refusals, builder.sink()}; }
   /// Forgets what was built since then, and is erased.
   void forgetSince(const Knowledge &before);
+  /// Counts elements of folded tensors, so that a file takes no more memory than a limit for them. Returns false if it
+  /// is reached: then kernels compute them.
+  bool mayFold(uint64_t elements);
   /// Lets calls give no elements along a dimension of a tensor, if it is one of their sizes: the first call of a
   /// decoder has no past.
   void allowEmpty(mlir::Value tensor, unsigned dimension);
@@ -110,6 +113,7 @@ private:
   llvm::ArrayRef<OperatorSet> operatorSets;                     ///< of the model, or of the function that is inlined
   llvm::DenseMap<mlir::Value, Shape> shapes;
   uint64_t nodesBuilt = 0;
+  uint64_t elementsFolded = 0;
 };
 
 } // namespace intarsia::onnx

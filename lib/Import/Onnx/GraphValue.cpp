@@ -101,6 +101,8 @@ std::optional<Elements> readElements(const Tensor &tensor) {
       bool isLossy;
       value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &isLossy);
       elements.values.push_back(Element::ofReal(value.convertToDouble()));
+    } else if (isBool(tensor.type)) {
+      elements.values.push_back(int64_t(raw != 0));
     } else if (isUnsigned(tensor.type) || isSmallFloat(tensor.type)) {
       elements.values.push_back(int64_t(raw));
     } else {

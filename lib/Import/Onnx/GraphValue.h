@@ -28,11 +28,12 @@ struct Element {
     return element;
   }
   /// Of a size that is a number, an integer.
-  static Element of(const Size &size) {
+  static Element of(const Size &size, bool isCount = false) {
     Element element(size.isDynamic() ? 0 : size.value);
     if (size.isDynamic()) {
       element.kind = Kind::Size;
       element.size = size;
+      element.isCountOfCall = isCount;
     }
     return element;
   }
@@ -45,10 +46,14 @@ struct Element {
   /// An integer or a size as a size.
   Size asSize() const { return isSize() ? size : Size(integer); }
 
+  /// True for an integer, or a size, that is known to be 0 or more: a difference of sizes is not.
+  bool isCount() const { return isSize() ? isCountOfCall : isInteger() && integer >= 0; }
+
   Kind kind = Kind::Integer;
   int64_t integer = 0;
   double real = 0;
   Size size = 0;
+  bool isCountOfCall = false; ///< of a size
 };
 
 /// Elements of a tensor that are followed; more are computed by kernels.

@@ -12,6 +12,12 @@
 
 namespace intarsia::onnx {
 
+/// Returns a float as an integer of a type of 32 or 64 bits: rounded towards 0 and clamped to the type. NaN is 0.
+mlir::Value toInteger(mlir::OpBuilder &b, mlir::Location at, mlir::Value real, mlir::Type integer, bool isUnsigned);
+
+/// Returns a whole number in f32 or f64, clamped to an integer type of up to 16 bits. NaN is the least number of it.
+mlir::Value clampedInteger(mlir::OpBuilder &b, mlir::Location at, mlir::Value whole, DataType to, mlir::Type element);
+
 /// What the function of an op builds from: a node with its inputs and attributes. A function that cannot build the node
 /// says why by refuse(), and returns; so do the accessors here, whose results are then harmless: a function asks
 /// isRefused() before it uses what must be right.

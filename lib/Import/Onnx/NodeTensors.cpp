@@ -285,7 +285,45 @@ Value NodeContext::sliced(Value tensor, int64_t axis, const Size &begin, const S
   return slice;
 }
 
-/// Converts an element; integers wrap, floats that are no number of an integer type have no defined result.
+Value toInteger(OpBuilder &b, Location at, Value real, Type integer, bool isUnsigned) {
+  // A conversion of a number that the type does not have is undefined, so it is clamped before.
+  unsigned bits = integer.getIntOrFloatBitWidth();
+  auto type = cast<FloatType>(real.getType());
+  llvm::APFloat end(type.getFloatSemantics()), least(type.getFloatSemantics());
+  llvm::APInt power = llvm::APInt(bits + 1, 1) << (isUnsigned ? bits : bits - 1);
+  end.convertFromAPInt(power, /*IsSigned=*/false, llvm::APFloat::rmTowardZero);
+  llvm::APFloat most = end; // infinity of f16 is clamped to the largest one
+  most.next(/*nextDown=*/true);
+  if (!isUnsigned) {
+    least = end;
+    least.changeSign();
+  }
+  auto constant = [&](const llvm::APFloat &number) -> Value {
+    return arith::ConstantOp::create(b, at, b.getFloatAttr(type, number));
+  };
+  Value clamped =
+      arith::MinNumFOp::create(b, at, arith::MaxNumFOp::create(b, at, real, constant(least)), constant(most));
+  Value whole = isUnsigned ? Value(arith::FPToUIOp::create(b, at, integer, clamped))
+                           : Value(arith::FPToSIOp::create(b, at, integer, clamped));
+  llvm::APInt largest = isUnsigned ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
+  Value isLarge = arith::CmpFOp::create(b, at, arith::CmpFPredicate::OGT, real, constant(most));
+  whole = arith::SelectOp::create(b, at, isLarge, arith::ConstantOp::create(b, at, b.getIntegerAttr(integer, largest)),
+                                  whole);
+  Value isNan = arith::CmpFOp::create(b, at, arith::CmpFPredicate::UNO, real, real);
+  return arith::SelectOp::create(b, at, isNan, arith::ConstantOp::create(b, at, b.getIntegerAttr(integer, 0)), whole);
+}
+
+Value clampedInteger(OpBuilder &b, Location at, Value whole, DataType to, Type element) {
+  unsigned bits = bitsOf(to);
+  double low = isUnsigned(to) ? 0 : -double(1ll << (bits - 1));
+  double high = isUnsigned(to) ? double((1ll << bits) - 1) : double((1ll << (bits - 1)) - 1);
+  Value least = importer::floatConstant(b, at, whole.getType(), low);
+  Value most = importer::floatConstant(b, at, whole.getType(), high);
+  Value clamped = arith::MinNumFOp::create(b, at, arith::MaxNumFOp::create(b, at, whole, least), most);
+  return arith::TruncIOp::create(b, at, element, arith::FPToSIOp::create(b, at, b.getI32Type(), clamped));
+}
+
+/// Converts an element; integers wrap, floats that an integer type does not have are clamped to 32 or 64 bits first.
 static Value convert(OpBuilder &b, Location loc, Value value, DataType from, DataType to, Type type) {
   Type source = value.getType();
   if (to == DataType::Bool) {
@@ -312,10 +350,10 @@ static Value convert(OpBuilder &b, Location loc, Value value, DataType from, Dat
                             : Value(arith::SIToFPOp::create(b, loc, type, value));
   if (isFloat(from)) {
     if (isUnsigned(to) && after == 64)
-      return arith::FPToUIOp::create(b, loc, type, value);
+      return toInteger(b, loc, value, type, /*isUnsigned=*/true);
     // Of integers with a sign that are wide enough, so that what is below 0 wraps.
     Type wide = after < 32 ? b.getI32Type() : b.getI64Type();
-    Value integer = arith::FPToSIOp::create(b, loc, wide, value);
+    Value integer = toInteger(b, loc, value, wide, /*isUnsigned=*/false);
     return wide == type ? integer : Value(arith::TruncIOp::create(b, loc, type, integer));
   }
   if (before == after)

@@ -20,7 +20,7 @@ std::string nameOf(const Node &node) {
 void Refusals::add(const Node &node, int64_t version, const llvm::Twine &reason) {
   std::string op = printable(node.op), domain = printable(node.domain), why = reason.str();
   for (Refusal &refusal : all)
-    if (refusal.op == op && refusal.domain == domain && refusal.reason == why) {
+    if (refusal.op == op && refusal.domain == domain && refusal.version == version && refusal.reason == why) {
       ++refusal.count;
       return;
     }

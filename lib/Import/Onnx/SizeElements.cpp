@@ -38,7 +38,7 @@ bool is(const Element &element, int64_t number) { return element.isInteger() && 
 } // namespace
 
 Element negated(NodeContext &node, const Element &element) {
-  return Element::of(Arithmetic{node}.subtract(1, element.asSize()));
+  return Element::of(Arithmetic{node}.subtract(1, element.asSize()), /*isCount=*/true);
 }
 
 std::optional<Element> chosen(NodeContext &node, const Element &condition, const Element &yes, const Element &no) {
@@ -46,7 +46,8 @@ std::optional<Element> chosen(NodeContext &node, const Element &condition, const
     return std::nullopt;
   Arithmetic sizes{node};
   Size difference = sizes.subtract(yes.asSize(), no.asSize());
-  return Element::of(sizes.add(no.asSize(), sizes.multiply(condition.asSize(), difference)));
+  return Element::of(sizes.add(no.asSize(), sizes.multiply(condition.asSize(), difference)),
+                     yes.isCount() && no.isCount());
 }
 
 std::optional<Element> combineSizes(NodeContext &node, llvm::StringRef op, const Element &left, const Element &right) {
@@ -56,16 +57,17 @@ std::optional<Element> combineSizes(NodeContext &node, llvm::StringRef op, const
   Size one = left.asSize(), other = right.asSize();
   bool areSame = left.isSize() && right.isSize() && node.graph.areEqual(one, other);
   if (op == "And")
-    return Element::of(sizes.multiply(one, other));
+    return Element::of(sizes.multiply(one, other), /*isCount=*/true);
   if (op == "Or")
-    return Element::of(sizes.subtract(sizes.add(one, other), sizes.multiply(one, other)));
+    return Element::of(sizes.subtract(sizes.add(one, other), sizes.multiply(one, other)), /*isCount=*/true);
   if (op == "Xor")
-    return Element::of(sizes.subtract(sizes.add(one, other), sizes.multiply(2, sizes.multiply(one, other))));
+    return Element::of(sizes.subtract(sizes.add(one, other), sizes.multiply(2, sizes.multiply(one, other))),
+                       /*isCount=*/true);
   if (op == "Equal") {
-    // Sizes are not negative.
-    if ((right.isInteger() ? right.integer : left.isInteger() ? left.integer : 0) < 0)
+    auto isNegative = [](const Element &element) { return element.isInteger() && element.integer < 0; };
+    if ((isNegative(left) && right.isCount()) || (isNegative(right) && left.isCount()))
       return Element(0);
-    return areSame ? Element(1) : Element::of(sizes.areEqual(one, other));
+    return areSame ? Element(1) : Element::of(sizes.areEqual(one, other), /*isCount=*/true);
   }
   std::optional<SizeOp> sizeOp = llvm::StringSwitch<std::optional<SizeOp>>(op)
                                      .Case("Add", SizeOp::Add)
@@ -83,13 +85,14 @@ std::optional<Element> combineSizes(NodeContext &node, llvm::StringRef op, const
   if (op == "Sub" && areSame)
     return Element(0);
   if (op == "Div" || op == "Mod") {
-    if (right.isInteger() && right.integer <= 0)
+    // Sizes are divided rounding down, and ONNX rounds quotients towards 0.
+    if (!left.isCount() || !right.isCount() || is(right, 0))
       return std::nullopt;
     // Sizes are not 0 where a model divides by them: a call of which one is has an error.
     if (areSame)
       return Element(int64_t(op == "Div"));
   }
-  return Element::of(node.compute(*sizeOp, one, other));
+  return Element::of(node.compute(*sizeOp, one, other), op != "Sub" && left.isCount() && right.isCount());
 }
 
 } // namespace intarsia::onnx

@@ -22,13 +22,7 @@ void castTo(NodeContext &node, DataType to) {
 
 void cast(NodeContext &node) { castTo(node, DataType(node.integer("to", 0))); }
 
-void castLike(NodeContext &node) {
-  // Nothing is read of the tensor whose type it is.
-  if (Value like = node.has(1) ? node.tensor(1) : Value())
-    for (unsigned dimension = 0; dimension < tensorType(like).getRank(); ++dimension)
-      node.graph.allowEmpty(like, dimension);
-  castTo(node, node.typeOf(1));
-}
+void castLike(NodeContext &node) { castTo(node, node.typeOf(1)); }
 
 /// Keeps the bits of elements, of types that have as many.
 void bitCast(NodeContext &node) {

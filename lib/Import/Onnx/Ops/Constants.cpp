@@ -73,7 +73,11 @@ void range(NodeContext &node) {
     double number = std::ceil((last.number() - first.number()) / by.number());
     if (!(number < 1e15))
       return node.refuse("has too many elements");
-    count = std::max<int64_t>(0, integerOf(number));
+    int64_t whole = integerOf(number), length = 0;
+    // f64 does not hold all integers of 64 bits.
+    if (first.isInteger() && last.isInteger() && !llvm::SubOverflow(last.integer, first.integer, length))
+      whole = length / by.integer + (length % by.integer != 0 && (length < 0) == (by.integer < 0));
+    count = std::max<int64_t>(0, whole);
   } else if (first.isReal() || last.isReal() || by.integer < 1) {
     return node.refuse("'delta' must be a positive integer where sizes of the call are the limits");
   } else {

@@ -109,7 +109,7 @@ void mean(NodeContext &node) {
 }
 
 /// The remainder of f64, which no kernel has, with the sign of the dividend. A quotient that was rounded up to a whole
-/// number leaves a rest of the other sign.
+/// number leaves a rest of the other sign. It is exact where the quotient is below 2^53.
 Value remainderOfDoubles(Scalars &s, Value left, Value right) {
   OpBuilder &b = s.builder;
   auto is = [&](arith::CmpFPredicate predicate, Value x, Value y) -> Value {
@@ -187,13 +187,20 @@ void power(NodeContext &node) {
       return node.result(unary(node, base, type, [&](Scalars &s, Value x) -> Value {
         if (number == 0.5)
           return math::SqrtOp::create(s.builder, s.at, x);
+        if (number == -0.5 && s.element.isF64()) // which kernels have no rsqrt of
+          return arith::DivFOp::create(s.builder, s.at, s.number(1), math::SqrtOp::create(s.builder, s.at, x));
         if (number == -0.5)
           return math::RsqrtOp::create(s.builder, s.at, x);
         Value square = arith::MulFOp::create(s.builder, s.at, x, x);
         return number == 2 ? square : Value(arith::MulFOp::create(s.builder, s.at, square, x));
       }));
   }
-  if (isFloat(type) || isFloat(by)) {
+  auto isWhole = [](const Element &each) {
+    return each.isReal() && each.real >= 0 && each.real <= 64 && each.real == std::floor(each.real);
+  };
+  // Powers of integers by whole numbers are exact.
+  bool isExact = known && llvm::all_of(known->values, isWhole);
+  if (isFloat(type) || (isFloat(by) && !isExact)) {
     DataType wide = isFloat(type) ? type : DataType::Float;
     Value result = combine(node, {node.cast(base, type, wide), node.cast(exponent, by, wide)}, wide,
                            [](Scalars &s, Value x, Value y) -> Value { return s.inSingle<math::PowFOp>(x, y); });

@@ -49,7 +49,10 @@ int64_t largestSum(NodeContext &node, const ByteOperand &operand, SumOf sumOf, i
   const Tensor *stored = operand.known ? operand.known->stored : nullptr;
   const Elements *zeros = operand.zeros ? node.graph.elementsOf(*operand.zeros) : nullptr;
   int64_t elements = stored ? stored->elements() : 0;
-  bool isRead = stored && isByte(stored->type) && !stored->dims.empty() && elements > 0 &&
+  // Zero points of columns are those of one matrix: stacked ones may have others.
+  bool areOfColumns = !operand.zero || !zeros || zeros->values.size() == 1 || sumOf == SumOf::Rows ||
+                      int64_t(zeros->values.size()) == (stored && !stored->dims.empty() ? stored->dims.back() : 0);
+  bool isRead = areOfColumns && stored && isByte(stored->type) && !stored->dims.empty() && elements > 0 &&
                 uint64_t(elements) == stored->bytes && (!operand.zero || (zeros && !zeros->values.empty()));
   int64_t largest = 0;
   if (!isRead) {
@@ -215,9 +218,6 @@ Value requantized(NodeContext &node, Value sums, Value bias, Value factor, Value
     if (each)
       operands.push_back(each);
   Type element = node.irType(to), f32 = node.ops().getF32Type();
-  unsigned bits = bitsOf(to);
-  double low = isUnsigned(to) ? 0 : -double(1ll << (bits - 1));
-  double high = isUnsigned(to) ? double((1ll << bits) - 1) : double((1ll << (bits - 1)) - 1);
   return node.broadcast(operands, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
     Value sum = bias ? Value(arith::AddIOp::create(b, at, v[0], v[2])) : v[0];
     Value product = arith::MulFOp::create(b, at, arith::SIToFPOp::create(b, at, f32, sum), v[1]);
@@ -227,10 +227,7 @@ Value requantized(NodeContext &node, Value sums, Value bias, Value factor, Value
                                     : Value(arith::SIToFPOp::create(b, at, f32, v[operands.size() - 1]));
       rounded = arith::AddFOp::create(b, at, rounded, offset);
     }
-    Value least = importer::floatConstant(b, at, f32, low), most = importer::floatConstant(b, at, f32, high);
-    Value clamped = arith::MinimumFOp::create(b, at, arith::MaximumFOp::create(b, at, rounded, least), most);
-    Value result = arith::FPToSIOp::create(b, at, b.getI32Type(), clamped);
-    return arith::TruncIOp::create(b, at, element, result);
+    return clampedInteger(b, at, rounded, to, element);
   });
 }
 

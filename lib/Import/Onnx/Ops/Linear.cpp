@@ -123,6 +123,8 @@ void gemm(NodeContext &node) {
   bool turnsLeft = node.integer("transA", 0) != 0, turnsRight = node.integer("transB", 0) != 0;
   if (node.isRefused() || !node.areOneType({0, 1, 2}) || !node.isOf(0, isNumber, "numbers"))
     return;
+  if (!isFloat(type) && (alpha != std::floor(alpha) || beta != std::floor(beta)))
+    return node.refuse("'alpha' and 'beta' must be whole numbers for elements of type " + nameOf(type));
   if (tensorType(left).getRank() != 2 || tensorType(right).getRank() != 2)
     return node.refuse("inputs are no matrices");
   if (turnsLeft)

@@ -82,9 +82,10 @@ Value attended(NodeContext &node, const Heads &heads, Value mask, DataType type,
     bool isOneQuery = !ofQuery[2].isDynamic() && ofQuery[2].value == 1;
     Shape ofMask = mask ? node.graph.shapeOf(node.at, mask) : Shape();
     if (mask && !(isOneQuery && !ofMask[1].isDynamic() && ofMask[1].value == 1)) {
-      ofMask[1] = ofQuery[1];
+      bool isOfAllHeads = !ofMask[1].isDynamic() && ofMask[1].value == 1;
+      ofMask[1] = isOfAllHeads ? Size(ofQuery[1].value / ofKey[1].value) : ofQuery[1];
       ofMask[2] = ofQuery[2];
-      mask = sharing(node, node.broadcastTo(mask, ofMask), ofKey[1].value);
+      mask = sharing(node, node.broadcastTo(mask, ofMask), isOfAllHeads ? 1 : ofKey[1].value);
     }
   }
   Part part(node, "Attention", 25);
@@ -233,6 +234,8 @@ void multiHeadAttention(NodeContext &node) {
   std::optional<Heads> split = splitHeads(node, heads);
   if (!split)
     return;
+  if (node.has(6) != node.has(7))
+    return node.refuse("past keys or past values are missing");
   bool isCausal = node.integer("unidirectional", 0) != 0;
   Size past = 0;
   auto withPast = [&](size_t input, Value current) {
@@ -296,6 +299,9 @@ void rotaryEmbedding(NodeContext &node) {
         ofPositions = node.graph.shapeOf(node.at, positions);
   if ((shape.size() != 3 && shape.size() != 4) || ofTable.size() != 2 || ofTable[1].isDynamic() || ofTable[1].value < 1)
     return node.refuse("the input has " + llvm::Twine(shape.size()) + " dimensions, must have 3 or 4, and tables 2");
+  if (turned != 0 && turned != 2 * ofTable[1].value)
+    return node.refuse("attribute 'rotary_embedding_dim' is " + llvm::Twine(turned) + ", the tables are for " +
+                       llvm::Twine(2 * ofTable[1].value));
   // Without a number of heads, tables are as wide as half of one.
   if (shape.size() == 3 && count == 0 && turned == 0 && !shape[2].isDynamic())
     count = shape[2].value / (2 * ofTable[1].value);

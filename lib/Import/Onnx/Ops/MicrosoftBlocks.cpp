@@ -77,7 +77,18 @@ bool fits(const BlockMatrix &matrix) {
          has(matrix.zeros, rows * zeros) && has(matrix.groupIndices, columns);
 }
 
-/// Returns the weight of a matrix that lies in the file; null if a part of it does not, or if rows have no whole words.
+/// Returns how many of a tensor's first dimensions count rows, as those of experts and of their outputs do; 0 if none
+/// do.
+size_t dimensionsOfRows(const Tensor &tensor, int64_t rows) {
+  int64_t count = 1;
+  for (auto [number, size] : llvm::enumerate(tensor.dims))
+    if ((count *= size) == rows)
+      return number + 1;
+  return 0;
+}
+
+/// Returns the weight of a matrix that lies in the file; null if a part is not in the file, or if a row is not a whole
+/// number of words.
 Value storedMatrix(NodeContext &node, const BlockMatrix &matrix) {
   int64_t perWord = 32 / std::max<int64_t>(matrix.bits, 4), groups = matrix.groups();
   int64_t columns = matrix.block ? groups * matrix.block : matrix.inputs;
@@ -94,17 +105,18 @@ Value storedMatrix(NodeContext &node, const BlockMatrix &matrix) {
     auto tensor = archive.find(value->stored->key);
     if (!tensor)
       return {};
-    // Words are read from bytes whose last dimensions are one.
+    // The words of a row are the bytes of the dimensions behind those that count rows.
     llvm::SmallVector<int64_t> stored(value->stored->dims.begin(), value->stored->dims.end());
-    if (element.isInteger(32) && value->stored->type == DataType::Uint8)
-      stored.assign(shape.begin(), shape.end());
+    if (element.isInteger(32) && value->stored->type == DataType::Uint8) {
+      stored.truncate(dimensionsOfRows(*value->stored, shape.front()));
+      stored.push_back(shape.back());
+    }
     Value weight = node.ir().rawWeight(node.at, *tensor, RankedTensorType::get(stored, element));
     return node.ir().reshape(node.at, weight, shape);
   };
   bool isNarrow = matrix.bits == 2;
   int64_t rows = matrix.outputs;
-  // A tensor of which the first dimension is not that of rows has no words that rows consist of.
-  if (!isNarrow && (matrix.values->stored->dims.empty() || matrix.values->stored->dims.front() != rows))
+  if (!isNarrow && dimensionsOfRows(*matrix.values->stored, rows) == 0)
     return {};
   importer::QuantizedParts parts;
   parts.values = isNarrow ? weightOf(matrix.values, builder.getI8Type(), {rows, columns / 8, 2})
@@ -228,6 +240,10 @@ GraphValue *groupIndices(NodeContext &node, size_t input, int64_t inputs, int64_
   const Tensor *stored = indices.stored;
   if (!stored || stored->type != DataType::Int32)
     return &indices;
+  if (stored->elements() != inputs) {
+    node.refuse("input 'g_idx' has " + llvm::Twine(stored->elements()) + " elements, must have " + llvm::Twine(inputs));
+    return nullptr;
+  }
   for (int64_t at = 0; at < int64_t(stored->bytes / 4); ++at)
     if (int32_t(llvm::support::endian::read32le(stored->data + 4 * at)) != std::min(at, inputs - 1) / block &&
         at < inputs)

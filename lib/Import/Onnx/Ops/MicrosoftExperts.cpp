@@ -191,7 +191,11 @@ Value dense(NodeContext &node, Value rows, const Routes &routes, const Experts &
   Value sum =
       node.ir().reduce(node.at, ops.getF32FloatAttr(0), {count, tokens, experts.hidden}, {1, 2},
                        {{result, {0, 1, 2}}, {shares, {0, 1}}}, [](OpBuilder &b, Location at, ValueRange v) -> Value {
+                         // An expert that was not chosen may be infinite.
+                         Value zero = importer::floatConstant(b, at, b.getF32Type(), 0);
+                         Value isNone = arith::CmpFOp::create(b, at, arith::CmpFPredicate::OEQ, v[1], zero);
                          Value share = arith::MulFOp::create(b, at, v[0], v[1]);
+                         share = arith::SelectOp::create(b, at, isNone, zero, share);
                          return arith::AddFOp::create(b, at, share, v[2]);
                        });
   node.graph.setShape(sum, {tokens, experts.hidden});

@@ -63,6 +63,11 @@ std::optional<Value> spreadOver(NodeContext &node, Value numbers, const Shape &s
     node.refuse("scales have " + llvm::Twine(own.size()) + " dimensions");
     return std::nullopt;
   }
+  if (!own[0].isDynamic() && !shape[axis].isDynamic() && own[0].value != shape[axis].value) {
+    node.refuse(llvm::Twine(own[0].value) + " scales or zero points do not go with dimension " + llvm::Twine(axis) +
+                " of " + llvm::Twine(shape[axis].value) + " elements");
+    return std::nullopt;
+  }
   Shape wide(shape.size() - axis, 1);
   wide[0] = own[0];
   return node.reshaped(numbers, wide);
@@ -170,9 +175,6 @@ void quantizeLinear(NodeContext &node) {
   SmallRounding rounding{node.integer("saturate", 1) != 0};
   Type element = node.irType(to), divided = node.irType(precision);
   Type wide = precision == DataType::Double ? divided : node.ops().getF32Type();
-  unsigned bits = bitsOf(to);
-  double low = isUnsigned(to) ? 0 : -double(1ll << (bits - 1));
-  double high = isUnsigned(to) ? double((1ll << bits) - 1) : double((1ll << (bits - 1)) - 1);
   Value result = node.broadcast(operands->values, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
     Value number = roundedTo(b, at, asFloat(b, at, v[0], type, wide), divided);
     Value scale = roundedTo(b, at, asFloat(b, at, v[1], ofScale, wide), divided);
@@ -185,10 +187,7 @@ void quantizeLinear(NodeContext &node) {
       Value single = wide.isF64() ? narrowToOdd(b, at, quotient) : quotient;
       return encodeSmallFloat(b, at, single, to, rounding);
     }
-    Value least = importer::floatConstant(b, at, wide, low), most = importer::floatConstant(b, at, wide, high);
-    Value clamped = arith::MinimumFOp::create(b, at, arith::MaximumFOp::create(b, at, quotient, least), most);
-    Value integer = arith::FPToSIOp::create(b, at, b.getI32Type(), clamped);
-    return arith::TruncIOp::create(b, at, element, integer);
+    return clampedInteger(b, at, quotient, to, element);
   });
   node.result(0, result, to);
 }

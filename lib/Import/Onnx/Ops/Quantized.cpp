@@ -6,6 +6,7 @@
 // A quantized element q means (q - zero point) * scale. Numbers are rounded half to even, and clamped to the type.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/ExactProducts.h"
+#include "lib/Import/Onnx/Ops/Part.h"
 #include "lib/Import/Onnx/Ops/Reduce.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
@@ -15,48 +16,19 @@ using namespace mlir;
 
 namespace intarsia::onnx {
 Value dequantized(NodeContext &node, Value tensor, DataType type, Value scale, Value zero, DataType to) {
-  llvm::SmallVector<Value> operands{tensor, scale};
+  Part part(node, "DequantizeLinear");
+  part.with(tensor, type).with(scale, DataType::Float);
   if (zero)
-    operands.push_back(zero);
-  Type element = node.irType(to), f32 = node.ops().getF32Type();
-  return node.broadcast(operands, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-    Type wide = b.getI32Type();
-    auto widen = [&](Value value) -> Value {
-      if (value.getType() == wide)
-        return value;
-      return isUnsigned(type) ? Value(arith::ExtUIOp::create(b, at, wide, value))
-                              : Value(arith::ExtSIOp::create(b, at, wide, value));
-    };
-    Value moved = widen(v[0]);
-    if (zero)
-      moved = arith::SubIOp::create(b, at, moved, widen(v[2]));
-    Value number = arith::SIToFPOp::create(b, at, f32, moved);
-    Value result = arith::MulFOp::create(b, at, number, importer::widened(b, at, v[1], f32));
-    return element == f32 ? result : Value(arith::TruncFOp::create(b, at, element, result));
-  });
+    part.with(zero, type);
+  return part.set("output_dtype", int64_t(to)).build();
 }
 
 Value quantized(NodeContext &node, Value tensor, Value scale, Value zero, DataType to) {
-  llvm::SmallVector<Value> operands{tensor, scale};
+  Part part(node, "QuantizeLinear");
+  part.with(tensor, DataType::Float).with(scale, DataType::Float);
   if (zero)
-    operands.push_back(zero);
-  Type element = node.irType(to), f32 = node.ops().getF32Type();
-  unsigned bits = bitsOf(to);
-  double low = isUnsigned(to) ? 0 : -double(1ll << (bits - 1));
-  double high = isUnsigned(to) ? double((1ll << bits) - 1) : double((1ll << (bits - 1)) - 1);
-  return node.broadcast(operands, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-    Value number = importer::widened(b, at, v[0], f32), by = importer::widened(b, at, v[1], f32);
-    Value rounded = math::RoundEvenOp::create(b, at, arith::DivFOp::create(b, at, number, by));
-    if (zero) {
-      Value offset = isUnsigned(to) ? Value(arith::UIToFPOp::create(b, at, f32, v[2]))
-                                    : Value(arith::SIToFPOp::create(b, at, f32, v[2]));
-      rounded = arith::AddFOp::create(b, at, rounded, offset);
-    }
-    Value least = importer::floatConstant(b, at, f32, low), most = importer::floatConstant(b, at, f32, high);
-    Value clamped = arith::MinimumFOp::create(b, at, arith::MaximumFOp::create(b, at, rounded, least), most);
-    Value integer = arith::FPToSIOp::create(b, at, b.getI32Type(), clamped);
-    return arith::TruncIOp::create(b, at, element, integer);
-  });
+    part.with(zero, to);
+  return part.set("output_dtype", int64_t(to)).build();
 }
 
 /// The range of a tensor and 0, mapped onto 0 to 255.
@@ -78,10 +50,7 @@ DynamicBytes dynamicallyQuantized(NodeContext &node, Value tensor) {
       node.broadcast({least, scale}, node.ops().getI8Type(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
         Scalars s{b, at, type, b.getF32Type()};
         Value quotient = arith::DivFOp::create(b, at, arith::NegFOp::create(b, at, low(s, v[0])), v[1]);
-        Value clamped =
-            arith::MinimumFOp::create(b, at, arith::MaximumFOp::create(b, at, quotient, s.number(0)), s.number(255));
-        Value integer = arith::FPToSIOp::create(b, at, b.getI32Type(), math::RoundEvenOp::create(b, at, clamped));
-        return arith::TruncIOp::create(b, at, b.getI8Type(), integer);
+        return clampedInteger(b, at, math::RoundEvenOp::create(b, at, quotient), DataType::Uint8, b.getI8Type());
       });
   return {quantized(node, tensor, scale, zero, DataType::Uint8), scale, zero};
 }

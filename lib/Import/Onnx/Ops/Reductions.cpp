@@ -63,10 +63,7 @@ Value step(Scalars &s, Reduction kind, Value x, Value so_far) {
 }
 
 /// Returns the number of elements that are combined, as a tensor without dimensions.
-Value countOf(NodeContext &node, const Shape &shape, llvm::ArrayRef<int64_t> axes) {
-  llvm::SmallVector<Size> sizes;
-  for (int64_t axis : axes)
-    sizes.push_back(shape[axis]);
+Value countOf(NodeContext &node, llvm::ArrayRef<Size> sizes) {
   GraphValue count{DataType::Int64, {}, std::make_shared<Elements>(Elements{{}, {Element::of(node.product(sizes))}})};
   return node.graph.tensorOf(node.at, count);
 }
@@ -75,14 +72,16 @@ Value countOf(NodeContext &node, const Shape &shape, llvm::ArrayRef<int64_t> axe
 
 Value reduced(NodeContext &node, Value tensor, DataType type, Reduction kind, llvm::ArrayRef<int64_t> axes,
               bool keepsDimensions) {
-  Shape shape = node.graph.shapeOf(node.at, tensor), result, withOnes;
+  Shape shape = node.graph.shapeOf(node.at, tensor), result, withOnes, combined;
   llvm::SmallVector<unsigned, 4> kept, all;
   for (unsigned dimension = 0; dimension < shape.size(); ++dimension) {
     all.push_back(dimension);
     bool isReduced = llvm::is_contained(axes, int64_t(dimension));
     withOnes.push_back(isReduced ? Size(1) : shape[dimension]);
-    if (isReduced)
+    if (isReduced) {
+      combined.push_back(shape[dimension]);
       continue;
+    }
     kept.push_back(dimension);
     result.push_back(shape[dimension]);
   }
@@ -104,7 +103,7 @@ Value reduced(NodeContext &node, Value tensor, DataType type, Reduction kind, ll
   };
   Value value;
   if (kind == Reduction::LogSumExp) {
-    // exp of what is above the largest one is none that cannot be held.
+    // The largest is subtracted first, so that exp does not overflow.
     Value largest = plain(Reduction::Max);
     value =
         over(Reduction::Sum, {{tensor, all}, {largest, kept}}, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
@@ -114,20 +113,23 @@ Value reduced(NodeContext &node, Value tensor, DataType type, Reduction kind, ll
           return arith::AddFOp::create(b, at, s.inSingle<math::ExpOp>(moved), v[2]);
         });
     value = combine(node, {value, largest}, computed, [](Scalars &s, Value x, Value y) -> Value {
-      // Of nothing but the least, the result is that.
+      // If the largest is infinite, of either sign, it is the result.
       Value sum = arith::AddFOp::create(s.builder, s.at, s.inSingle<math::LogOp>(x), y);
-      Value least = s.number(-std::numeric_limits<double>::infinity());
-      Value isLeast = arith::CmpFOp::create(s.builder, s.at, arith::CmpFPredicate::OEQ, y, least);
-      return arith::SelectOp::create(s.builder, s.at, isLeast, least, sum);
+      Value magnitude = math::AbsFOp::create(s.builder, s.at, y);
+      Value infinity = s.number(std::numeric_limits<double>::infinity());
+      Value isInfinite = arith::CmpFOp::create(s.builder, s.at, arith::CmpFPredicate::OEQ, magnitude, infinity);
+      return arith::SelectOp::create(s.builder, s.at, isInfinite, y, sum);
     });
   } else {
     value = plain(kind);
   }
   if (kind == Reduction::Mean) {
-    Value count = node.cast(countOf(node, shape, axes), DataType::Int64, computed);
+    Value count = node.cast(countOf(node, combined), DataType::Int64, computed);
     value = combine(node, {value, count}, computed, [](Scalars &s, Value x, Value y) -> Value {
       if (isFloat(s.type))
         return arith::DivFOp::create(s.builder, s.at, x, y);
+      if (isUnsigned(s.type))
+        return arith::DivUIOp::create(s.builder, s.at, x, y);
       return arith::DivSIOp::create(s.builder, s.at, x, y);
     });
   } else if (kind == Reduction::L2 || kind == Reduction::LogSum) {

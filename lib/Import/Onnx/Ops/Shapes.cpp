@@ -179,6 +179,8 @@ void squeeze(NodeContext &node) {
   if (node.isRefused())
     return;
   Shape before = node.graph.shapeOf(node.at, data), shape;
+  if (!axes && !isStatic(before))
+    return node.refuse("'axes' must be given where sizes depend on the call");
   llvm::SmallVector<bool> isGone(before.size(), false);
   for (auto [number, size] : llvm::enumerate(before))
     isGone[number] = !axes && !size.isDynamic() && size.value == 1;
