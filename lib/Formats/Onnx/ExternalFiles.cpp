@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/Onnx/ExternalFiles.h"
 
+#include "lib/Formats/Onnx/Wire.h"
 #include "lib/Support/FileVersions.h"
 
 #include <cerrno>
@@ -75,7 +76,7 @@ Status ExternalFiles::open(std::string_view location, const MappedFile *&file) {
   }
   if (location.empty() || location.size() > longestLocation || location.find('\0') != std::string_view::npos)
     return error(ITX_CORRUPT, "external data has a location of %zu bytes that is no name of a file", location.size());
-  std::string name(location);
+  std::string name(location), shown = quoted(location);
   Descriptor opened{openBelow(directory_, name, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)};
   int problem = opened.number < 0 ? errno : 0;
   struct stat info;
@@ -96,21 +97,21 @@ Status ExternalFiles::open(std::string_view location, const MappedFile *&file) {
       advice = weightsDirectory_.empty()
                    ? "; if you trust the file, name the directory that the data is in by --weights-dir"
                    : ", and it is not below " + weightsDirectory_ + " (--weights-dir)";
-    return error(problem == ENOENT ? ITX_NOT_FOUND : ITX_IO_ERROR, "external data '%s': %s%s", name.c_str(), why,
+    return error(problem == ENOENT ? ITX_NOT_FOUND : ITX_IO_ERROR, "external data %s: %s%s", shown.c_str(), why,
                  advice.c_str());
   }
   if (fstat(opened.number, &info) != 0 || !S_ISREG(info.st_mode))
-    return error(ITX_IO_ERROR, "external data '%s': is no regular file", name.c_str());
+    return error(ITX_IO_ERROR, "external data %s: is no regular file", shown.c_str());
   if (info.st_nlink != 1 && place.empty())
     return error(ITX_IO_ERROR,
-                 "external data '%s': has another hard link, which may be a file outside of the model's "
+                 "external data %s: has another hard link, which may be a file outside of the model's "
                  "directory; copy it, or name its directory by --weights-dir",
-                 name.c_str());
+                 shown.c_str());
   // The descriptor is the file, whatever its name leads to by now.
   FileVersions::note(place.empty() ? directory_ + "/" + name : place);
   std::unique_ptr<MappedFile> mapped;
   if (Status status = MappedFile::open("/proc/self/fd/" + std::to_string(opened.number), mapped); !status.ok())
-    return error(status.code(), "external data '%s': cannot be mapped", name.c_str());
+    return error(status.code(), "external data %s: cannot be mapped", shown.c_str());
   file = mapped.get();
   files_.emplace(std::move(name), std::move(mapped));
   return Status::success();

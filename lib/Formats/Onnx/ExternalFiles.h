@@ -18,10 +18,10 @@
 
 namespace intarsia::onnx {
 
-/// Maps files below one directory, by names that come from a file which nobody vouches for. It is the only way to the
-/// data that a model keeps outside. What it guards against: paths out of the directory (CVE-2024-27318), symbolic links
-/// (CVE-2026-34447) and hard links (CVE-2026-34446) to files outside of it, pipes and devices. Files that are, at the
-/// end of all links, below the WeightsDirectory are opened too: caches of downloads are links.
+/// Maps files below one directory, whose names come from a model that is not trusted. All external data of a model is
+/// opened here. Refused are paths that lead out of the directory (CVE-2024-27318), symbolic links (CVE-2026-34447) and
+/// hard links (CVE-2026-34446), which may lead to files outside of it, pipes and devices. Files that lie below the
+/// WeightsDirectory after all links are followed are opened too, because caches of downloads consist of links.
 class ExternalFiles {
 public:
   explicit ExternalFiles(std::string directory)

@@ -23,6 +23,15 @@ constexpr unsigned deepest = 64; // graphs in graphs
 constexpr size_t mostDimensions = 64;
 constexpr uint64_t tensorBytes = 384; // that archives and importers keep of a tensor, its key among them
 
+/// Returns what is wrong with its place before it. Graphs in graphs have a long one, of which the inner part is kept.
+std::string placed(const std::string &place, const std::string &what) {
+  constexpr size_t longest = 500;
+  constexpr std::string_view left = "…: ";
+  if (what.starts_with(left))
+    return what;
+  return what.size() > longest ? std::string(left) + what : place + ": " + what;
+}
+
 /// Reads the messages of one model.
 class ModelReader {
 public:
@@ -36,9 +45,9 @@ private:
     try {
       read();
     } catch (const Malformed &malformed) {
-      throw Malformed{place + ": " + malformed.what};
+      throw Malformed{placed(place, malformed.what)};
     } catch (const protozero::exception &exception) {
-      throw Malformed{place + ": " + exception.what()};
+      throw Malformed{placed(place, exception.what())};
     }
   }
 
@@ -446,7 +455,7 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
       case 14:
         isExternal = message.integer() == 1;
         break;
-      default: // strings among others, which no tensor of ours has
+      default: // strings among others: tensors of strings are not imported
         message.skip();
       }
     if (tensor.dims.size() > mostDimensions)
@@ -473,7 +482,7 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
       tensor.bytes = decoded->size();
       tensor.decoded = std::move(decoded);
     }
-    // A length is optional for external data, which then reaches further than the tensor.
+    // The length of external data is optional. Without it the data reaches to the end of its file.
     if (tensor.bytes < wanted || (tensor.bytes > wanted && !isExternal))
       throw Malformed{"has " + std::to_string(tensor.bytes) + " bytes of data, its dimensions need " +
                       std::to_string(wanted)};

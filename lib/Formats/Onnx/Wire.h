@@ -51,16 +51,18 @@ public:
     expect(protozero::pbf_wire_type::fixed32);
     return reader.get_float();
   }
+  /// True if the current field, one of repeated numbers, has any number of them in one piece.
+  bool isPacked() const { return reader.wire_type() == protozero::pbf_wire_type::length_delimited; }
   /// Adds the numbers of a repeated field, which stand one by one or packed.
   void integers(std::vector<int64_t> &values) {
-    if (reader.wire_type() != protozero::pbf_wire_type::length_delimited)
+    if (!isPacked())
       return values.push_back(integer());
     for (int64_t value : reader.get_packed_int64())
       values.push_back(value);
   }
   /// Returns how many numbers the current field of integers has.
   uint64_t integerCount() const {
-    if (reader.wire_type() != protozero::pbf_wire_type::length_delimited)
+    if (!isPacked())
       return 1;
     Message copy = *this;
     std::string_view packed = copy.text();
@@ -73,7 +75,7 @@ public:
       std::memcpy(all, &value, sizeof(value));
       values.insert(values.end(), all, all + bytes);
     };
-    if (reader.wire_type() != protozero::pbf_wire_type::length_delimited)
+    if (!isPacked())
       return add(integer());
     values.reserve(values.size() + bytes * integerCount());
     for (int64_t value : reader.get_packed_int64())
@@ -81,7 +83,7 @@ public:
   }
   /// Adds the bytes of a repeated field of floats; they are the file's where all are packed in one piece.
   void reals(std::vector<std::string_view> &pieces, unsigned bytes) {
-    if (reader.wire_type() == protozero::pbf_wire_type::length_delimited) {
+    if (isPacked()) {
       pieces.push_back(text());
       if (pieces.back().size() % bytes != 0)
         throw Malformed{"packed numbers of " + std::to_string(bytes) + " bytes each have " +
@@ -93,9 +95,6 @@ public:
     reader.skip();
     pieces.emplace_back(begin, bytes);
   }
-
-  /// True if the numbers of the current field are packed.
-  bool isPacked() const { return reader.wire_type() == protozero::pbf_wire_type::length_delimited; }
 
 private:
   void expect(protozero::pbf_wire_type type) const {

@@ -13,12 +13,16 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace intarsia;
 using namespace intarsia::onnx;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Lt;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 namespace {
 
@@ -147,6 +151,11 @@ TEST(Onnx, RefusesDeepAndManyMessages) {
   for (int depth = 0; depth < 100; ++depth)
     graph = text(1, text(4, "If") + text(5, text(1, "g") + number(20, 5) + text(6, graph)));
   EXPECT_THAT(problem(model(graph)), HasSubstr("nested deeper"));
+  graph = text(1, text(3, "inner") + text(4, "Conv") + text(5, text(1, "pads") + varint(8 << 3 | 5) + "abcd"));
+  for (int depth = 0; depth < 60; ++depth)
+    graph =
+        text(1, text(3, std::string(90, 'n')) + text(4, "If") + text(5, text(1, "g") + number(20, 5) + text(6, graph)));
+  EXPECT_THAT(problem(model(graph)), AllOf(HasSubstr("node 'inner' (Conv): attribute 'pads'"), SizeIs(Lt(1000u))));
   std::string nodes;
   for (int count = 0; count < (1 << 20) + 1; ++count)
     nodes += text(1, "");
@@ -197,6 +206,10 @@ TEST_F(OnnxExternal, RefusesOtherFiles) {
   EXPECT_THAT(open(entry("location", "hard")), HasSubstr("hard link"));
   EXPECT_THAT(open(entry("location", "data")), HasSubstr("no regular file"));
   EXPECT_THAT(open(entry("location", "missing")), HasSubstr("No such file"));
+  EXPECT_THAT(open(entry("location", "a\nb\x1b[2J" + std::string(300, 'c'))),
+              AllOf(HasSubstr("external data 'a?b?[2Jccc"), HasSubstr("…': "), Not(HasSubstr("\x1b"))));
+  ASSERT_EQ(mkfifo((folder / "model" / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(open(entry("location", "pipe")), HasSubstr("no regular file"));
   EXPECT_THAT(open(entry("location", "")), HasSubstr("no name of a file"));
   EXPECT_THAT(open(entry("location", std::string(10 << 20, 'a'))), HasSubstr("no name of a file"));
   EXPECT_THAT(open(entry("location", "data/w.bin") + entry("location", "data/w.bin")), HasSubstr("twice"));
