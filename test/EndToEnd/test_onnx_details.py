@@ -9,7 +9,7 @@ from typing import Any
 import intarsia
 import numpy as np
 import pytest
-from onnx_wire import BOOL, DOUBLE, INT8, UINT8, UINT64, graph, model, node, packed, tensor, value
+from onnx_wire import BOOL, DOUBLE, INT8, INT64, UINT8, UINT64, graph, model, node, packed, tensor, value
 
 
 def run(tmp_path, made: bytes, inputs: list[bytes], stored: Any, outputs: str, *arrays: np.ndarray) -> Any:
@@ -132,3 +132,74 @@ def test_layers_of_doubles(tmp_path):
     y, mean, variance = run(tmp_path, made, inputs, stored, "y p q", x)
     np.testing.assert_allclose(mean, x.mean((0, 2)), rtol=1e-5, atol=1e-6)
     assert mean.dtype == variance.dtype == np.float64
+
+
+def test_numbers_of_64_bits(tmp_path):
+    """Integers and floats of 64 bits are moved and compared as they are."""
+    large = (1 << 53) + 1
+    x = np.array([large, -large])
+    made = node("Pad", "x p v")
+    stored = {"p": tensor([1, 0], "p"), "v": tensor(large, "v")}
+    y = run(tmp_path, made, [value("x", [2], INT64)], stored, "y", x)
+    np.testing.assert_array_equal(y, [large, large, -large])
+    x = np.array([[1.0, 1 + 1e-12, 1.0], [3.0, 2.0, 3 + 1e-12]])
+    y = run(tmp_path, node("Hardmax", "x"), [value("x", [2, 3], DOUBLE)], None, "y", x)
+    np.testing.assert_array_equal(y, [[0, 1, 0], [0, 0, 1]])
+    made = node("Resize", "x - s", mode="nearest")
+    y = run(tmp_path, made, [value("x", [2, 3], DOUBLE)], {"s": tensor([1.0, 2.0], "s", "f4")}, "y", x)
+    np.testing.assert_array_equal(y, x.repeat(2, 1))
+
+
+def test_sizes_of_few_bits(tmp_path):
+    """A size of the call wraps as an integer of 8 bits."""
+    nodes = [node("Shape", "x", "s"), node("Cast", "s", "c", to=INT8), node("Cast", "c", to=INT64)]
+    (tmp_path / "m.onnx").write_bytes(model(graph(nodes, [value("x", ["n"])])))
+    main = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx").main
+    np.testing.assert_array_equal(main(np.zeros(200, np.float32)), [-56])
+
+
+def test_names_of_sizes(tmp_path):
+    """A size without a name is none that has the name which it would get."""
+    (tmp_path / "m.onnx").write_bytes(
+        model(graph([node("Concat", "x z", axis=0)], [value("x", [-1]), value("z", ["x.0"])]))
+    )
+    main = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx").main
+    np.testing.assert_array_equal(main(np.ones(2, np.float32), np.zeros(3, np.float32)), [1, 1, 0, 0, 0])
+
+
+def test_neighbours_of_channels_of_the_call(tmp_path):
+    """LRN of channels whose number is a size of the call."""
+    x = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
+    made = node("LRN", "x", size=3, alpha=0.5, beta=0.75, bias=2.0)
+    y = run(tmp_path, made, [value("x", ["n", "c", "w"])], None, "y", x)
+    padded = np.pad(x**2, [(0, 0), (1, 1), (0, 0)])
+    sums = padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]
+    np.testing.assert_allclose(y, x / (2 + 0.5 / 3 * sums) ** 0.75, rtol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [6, "c"])
+def test_scales_of_groups(tmp_path, channels):
+    """GroupNormalization before version 21 has a scale and a bias for each group."""
+    x = np.random.default_rng(0).standard_normal((2, 6, 5)).astype(np.float32)
+    stored = {"s": tensor([2.0, -1.0, 0.5], "s", "f4"), "b": tensor([1.0, 2.0, 3.0], "b", "f4")}
+    made = node("GroupNormalization", "x s b", num_groups=3, epsilon=0.01)
+    (tmp_path / "m.onnx").write_bytes(model(graph([made], [value("x", ["n", channels, 5])], "y", stored), 18))
+    y = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx").main(x)
+    groups = x.reshape(2, 3, 10)
+    normed = (groups - groups.mean(-1, keepdims=True)) / np.sqrt(groups.var(-1, keepdims=True) + 0.01)
+    expected = normed * np.array([2.0, -1.0, 0.5])[:, None] + np.array([1.0, 2.0, 3.0])[:, None]
+    np.testing.assert_allclose(y, expected.reshape(2, 6, 5), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_outside_of_a_crop(tmp_path, mode):
+    """The last position of a crop that ends with the image is inside of it, and those behind it have the given number."""
+    x = np.arange(4, dtype=np.float32).reshape(1, 4)
+    made = node("Resize", "x r - s", mode=mode, coordinate_transformation_mode="tf_crop_and_resize",
+                extrapolation_value=-10.0)  # fmt: skip
+    for end, result in [(1.0, 22), (1.25, 16)]:
+        stored = {"r": tensor([0.0, 0.0, 1.0, end], "r", "f4"), "s": tensor([1, result], "s")}
+        y = run(tmp_path, made, [value("x", [1, 4])], stored, "y", x)
+        places = np.arange(result) * (3 * end) / (result - 1)
+        inside = np.ceil(places - 0.5) if mode == "nearest" else places
+        np.testing.assert_allclose(y[0], np.where(places > 3 + 1e-6, -10, inside), rtol=1e-5, atol=1e-6)

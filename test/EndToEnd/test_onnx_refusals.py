@@ -161,7 +161,7 @@ CASES = {
     # Elements that are followed.
     "permutation": (one("Transpose", "w", [], {"w": [[1, 2], [3, 4]]}, perm=[0, 0]), "no permutation"),
     "squeezed scalar": (one("Squeeze", "w a", [], {"w": 1, "a": [0]}), "'axes' is 0"),
-    "unsqueezed twice": (one("Unsqueeze", "w a", [], {"w": 1, "a": [0, 0]}), "an axis twice"),
+    "unsqueezed twice": (one("Unsqueeze", "w a", [], {"w": 1, "a": [0, 0]}), "'axes' has the axis 0 twice"),
     "fill": (one("ConstantOfShape", "s", [], {"s": [2]}, value=7), "'value' is no tensor"),
     "turned nothing": (
         one("Transpose", "w", [], {"w": without_elements(1 << 62, 1 << 62, 0)}, perm=[0, 1, 2]),
@@ -187,7 +187,7 @@ CASES = {
     ),
     "begin": (one("Slice", "x b e", [X], {"b": floats(1), "e": [2]}), "input 'starts' has elements that are no integers"),
     "end": (one("Slice", "x b e", [X], {"b": [0], "e": floats(1)}), "input 'ends' has elements that are no integers"),
-    "padded with a size": (with_size("Pad", "x p n", {"p": [1] * 4}), "input 'constant_value' is not one number"),
+    "padded with a size": (with_size("Pad", "x p n", {"p": [1] * 4}), "inputs have elements of float and int64"),
     "padded with two": (one("Pad", "x p v", [X], {"p": [1, 1], "v": floats(2)}), "input 'constant_value' is not one number"),
     "mode": (one("Dropout", "x r t", [X], {"r": floats(), "t": floats()}), "unless input 'training_mode' is false"),
     "size of a mode": (with_size("Dropout", "x r n", {"r": floats()}), "unless input 'training_mode' is false"),
@@ -244,11 +244,11 @@ CASES = {
     "zero points": (
         one("QLinearMatMul", "x s z x s z s t", [value("x", [4, 4], INT8)],
             {"s": floats(), "z": tensor(0, "", "i1"), "t": tensor([0, 0], "", "i1")}),
-        "do not go together",
+        "which is not broadcast to [4, 4]",
     ),
     "images of floats": (one("ConvInteger", "x w", [IMAGE], {"w": floats(2, 4, 1, 1)}), "must be int8 or uint8"),
     "flat weight": (
-        one("ConvInteger", "x w", [value("x", [1, 4, 4, 4], INT8)], {"w": tensor(np.ones((4, 4)), "", "i1")}), "need 3 to 5",
+        one("ConvInteger", "x w", [value("x", [1, 4, 4, 4], INT8)], {"w": tensor(np.ones((4, 4)), "", "i1")}), "need as many, 3 to 5",
     ),
     "scales of channels": (
         one("QLinearConv", "x s z w t z s z", [value("x", [1, 4, 4, 4], INT8)],

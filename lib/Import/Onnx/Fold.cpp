@@ -392,17 +392,14 @@ Folder::Result Folder::slice() {
       starts->size() != ends->size() || (axes && axes->size() != starts->size()) ||
       (steps && steps->size() != starts->size()))
     return std::nullopt;
-  auto rank = int64_t(data->shape.size());
-  std::vector<llvm::SmallVector<int64_t>> kept(rank);
-  for (int64_t dimension = 0; dimension < rank; ++dimension)
-    kept[dimension] = llvm::to_vector(llvm::seq<int64_t>(0, data->shape[dimension]));
-  for (auto [number, start, end] : llvm::enumerate(*starts, *ends)) {
-    int64_t axis = axes ? (*axes)[number] : int64_t(number), step = steps ? (*steps)[number] : 1;
-    if (axis < -rank || axis >= rank || step == 0)
-      return std::nullopt;
-    axis += axis < 0 ? rank : 0;
-    kept[axis] = indicesOf(start, end, step, data->shape[axis]);
-  }
+  std::vector<llvm::SmallVector<int64_t>> kept;
+  for (int64_t size : data->shape)
+    kept.push_back(llvm::to_vector(llvm::seq<int64_t>(0, size)));
+  axes = node.axes(axes.value_or(llvm::to_vector(llvm::seq<int64_t>(0, starts->size()))), kept.size());
+  if (node.isRefused() || (steps && llvm::is_contained(*steps, 0)))
+    return std::nullopt;
+  for (auto [number, axis, start, end] : llvm::enumerate(*axes, *starts, *ends))
+    kept[axis] = indicesOf(start, end, steps ? (*steps)[number] : 1, data->shape[axis]);
   Elements result;
   for (const auto &indices : kept)
     result.shape.push_back(indices.size());
@@ -429,6 +426,8 @@ Folder::Result Folder::reshape() {
     else if (size < 0 || llvm::MulOverflow(count, size, count))
       return std::nullopt;
   }
+  if (rest >= 0 && count == 0 && node.integer("allowzero", 0))
+    return std::nullopt;
   if (rest >= 0)
     (*shape)[rest] = count == 0 ? 0 : int64_t(data->values.size()) / count;
   return countOf(*shape) == int64_t(data->values.size()) ? withShape(*data, *shape) : std::nullopt;
@@ -441,9 +440,9 @@ Folder::Result Folder::unsqueeze() {
     return std::nullopt;
   auto rank = int64_t(data->shape.size() + axes->size());
   llvm::SmallVector<bool> isNew(rank, false);
-  for (int64_t axis : *axes)
-    isNew[node.axis(axis, rank, "axes")] = true;
-  if (node.isRefused() || llvm::count(isNew, true) != int64_t(axes->size()))
+  for (int64_t axis : node.axes(*axes, rank))
+    isNew[axis] = true;
+  if (node.isRefused())
     return std::nullopt;
   llvm::SmallVector<int64_t> shape;
   for (auto [number, inserted] : llvm::enumerate(isNew))
@@ -462,12 +461,10 @@ Folder::Result Folder::squeeze() {
   llvm::SmallVector<bool> isGone(rank, false);
   for (int64_t dimension = 0; dimension < rank && !axes; ++dimension)
     isGone[dimension] = data->shape[dimension] == 1;
-  for (int64_t axis : axes.value_or(llvm::SmallVector<int64_t>())) {
-    int64_t dimension = node.axis(axis, rank, "axes");
-    if (node.isRefused())
-      return std::nullopt;
+  for (int64_t dimension : node.axes(axes.value_or(llvm::SmallVector<int64_t>()), rank))
     isGone[dimension] = true;
-  }
+  if (node.isRefused())
+    return std::nullopt;
   for (int64_t dimension = 0; dimension < rank; ++dimension)
     if (!isGone[dimension])
       shape.push_back(data->shape[dimension]);

@@ -233,6 +233,17 @@ void GraphBuilder::declareInputs(const Graph &graph) {
   llvm::StringSet<> stored;
   for (const Tensor &tensor : graph.initializers)
     stored.insert(textOf(tensor.name));
+  // Names of sizes that the file has are not given to others.
+  llvm::StringSet<> symbols;
+  for (const ValueInfo &info : graph.inputs)
+    for (const ValueType::Dimension &dimension : given.typeOf(info).dims)
+      symbols.insert(textOf(dimension.name));
+  auto ownName = [&](llvm::StringRef name, size_t number) {
+    std::string own = (name + "." + llvm::Twine(number)).str();
+    while (!symbols.insert(own).second)
+      own += ".0";
+    return own;
+  };
   std::vector<importer::Input> inputs;
   std::vector<DataType> types;
   for (const ValueInfo &info : graph.inputs) {
@@ -260,8 +271,7 @@ void GraphBuilder::declareInputs(const Graph &graph) {
       if (dimension.value && *dimension.value >= 0)
         input.shape.push_back(*dimension.value);
       else
-        input.shape.push_back(builder.sizeName(
-            symbol.empty() || symbol == "?" ? (name + "." + llvm::Twine(number)).str() : symbol.str()));
+        input.shape.push_back(builder.sizeName(symbol.empty() || symbol == "?" ? ownName(name, number) : symbol.str()));
     }
     if (isTooLarge(input.shape))
       return report("has more elements than memory can hold");
@@ -462,8 +472,11 @@ llvm::SmallVector<GraphValue> GraphBuilder::buildNested(const Graph &graph, llvm
 void GraphBuilder::outputs(const Graph &graph) {
   if (graph.outputs.empty())
     return builder.sink().report("the graph has no outputs");
+  llvm::StringSet<> listed;
   for (const ValueInfo &info : graph.outputs) {
     llvm::StringRef name = textOf(info.name);
+    if (!listed.insert(name).second)
+      return builder.sink().report("output '" + name + "' is listed twice");
     GraphValue *value = find(name);
     if (!value)
       return builder.sink().report("output '" + name + "' is computed by no node");

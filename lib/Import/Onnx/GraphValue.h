@@ -116,6 +116,11 @@ inline bool isInteger(DataType type) { return isNumber(type) && !isFloat(type); 
 bool isUnsigned(DataType type); ///< bool and small integers included
 /// True for the integers that indices are.
 inline bool isIndex(DataType type) { return type == DataType::Int32 || type == DataType::Int64; }
+inline bool isInt32(DataType type) { return type == DataType::Int32; }
+inline bool isUint8(DataType type) { return type == DataType::Uint8; }
+inline bool isSingle(DataType type) { return type == DataType::Float; }
+/// True for integers of 8 bits.
+inline bool isByte(DataType type) { return type == DataType::Int8 || type == DataType::Uint8; }
 /// True for the floats that ops of nn compute with: those of 16 and 32 bits.
 inline bool isComputedByNn(DataType type) {
   return type == DataType::Float || type == DataType::Float16 || type == DataType::Bfloat16;

@@ -167,6 +167,21 @@ int64_t NodeContext::axis(int64_t axis, int64_t rank, llvm::StringRef name) {
   return 0;
 }
 
+llvm::SmallVector<int64_t> NodeContext::axes(llvm::ArrayRef<int64_t> given, int64_t rank) {
+  llvm::SmallVector<int64_t> result;
+  llvm::SmallVector<bool> isTaken(rank, false);
+  for (int64_t each : given) {
+    int64_t position = axis(each, rank, "axes");
+    if (isRefused())
+      break;
+    if (isTaken[position])
+      refuse("'axes' has the axis " + llvm::Twine(position) + " twice");
+    isTaken[position] = true;
+    result.push_back(position);
+  }
+  return result;
+}
+
 //===-- Results -----------------------------------------------------------------------------------------------===//
 
 void NodeContext::result(size_t output, GraphValue value) {

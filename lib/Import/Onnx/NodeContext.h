@@ -45,6 +45,10 @@ public:
   bool isOf(size_t input, bool (*holds)(DataType), llvm::StringRef what);
   /// Refuses the node unless these inputs have elements of one type.
   bool areOneType(llvm::ArrayRef<size_t> inputs);
+  /// Refuses the node unless elements of an input are floats that ops of nn compute with.
+  bool isComputed(size_t input) { return isOf(input, isComputedByNn, "floats of 16 or 32 bits"); }
+  /// Refuses the node if an input of this name is not broadcast to a shape, or only to a larger one.
+  bool isBroadcastTo(mlir::Value tensor, const Shape &shape, llvm::StringRef name);
 
   //===-- Inputs ---------------------------------------------------------------------------------------------===//
 
@@ -77,6 +81,8 @@ public:
   SmallRounding rounding();
   /// Returns an axis counted from the front; refuses one that is outside of [-rank, rank).
   int64_t axis(int64_t axis, int64_t rank, llvm::StringRef name = "axis");
+  /// Returns axes counted from the front; refuses those that are outside, and an axis that is there twice.
+  llvm::SmallVector<int64_t> axes(llvm::ArrayRef<int64_t> given, int64_t rank);
 
   //===-- Results --------------------------------------------------------------------------------------------===//
 

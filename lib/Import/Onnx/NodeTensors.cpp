@@ -73,6 +73,19 @@ std::optional<Shape> NodeContext::broadcastShape(llvm::ArrayRef<Shape> shapes) {
   return isCounted(result) ? std::optional(result) : std::nullopt;
 }
 
+bool NodeContext::isBroadcastTo(Value tensor, const Shape &shape, llvm::StringRef name) {
+  Shape own = graph.shapeOf(at, tensor);
+  bool fits = own.size() <= shape.size();
+  for (const auto &[size, whole] : llvm::zip(llvm::reverse(own), llvm::reverse(shape))) {
+    // A call is held to sizes of its own that meet others, but not to 1.
+    bool isOne = !size.isDynamic() && size.value == 1;
+    fits &= isOne || whole.isDynamic() || (size.isDynamic() ? whole.value != 1 : size.value == whole.value);
+  }
+  if (!fits)
+    refuse("input '" + name + "' has the shape " + textOf(own) + ", which is not broadcast to " + textOf(shape));
+  return !refused;
+}
+
 /// Returns a tensor without dimensions, all of one element.
 static Value withoutDimensions(NodeContext &node, Value tensor, llvm::ArrayRef<bool> isDropped) {
   if (llvm::none_of(isDropped, [](bool dropped) { return dropped; }))

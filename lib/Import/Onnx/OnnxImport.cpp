@@ -18,6 +18,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
+#include <map>
 
 using namespace mlir;
 
@@ -35,6 +36,11 @@ static void checkVersions(const onnx::Model &model, Errors &errors) {
     if (set.domain.empty() && (set.version < 1 || set.version > onnx::newestVersion))
       return errors.report("the version of the operator set is " + llvm::Twine(set.version) + ", must be 1 to " +
                            llvm::Twine(onnx::newestVersion));
+  std::map<std::string_view, int64_t> versions;
+  for (const onnx::OperatorSet &set : model.operatorSets)
+    if (auto [first, isNew] = versions.try_emplace(set.domain, set.version); !isNew && first->second != set.version)
+      return errors.report("the operator set '" + llvm::StringRef(set.domain.data(), set.domain.size()) +
+                           "' has the versions " + llvm::Twine(first->second) + " and " + llvm::Twine(set.version));
 }
 
 /// Returns an error whose text can be printed, whatever names the file has.

@@ -63,7 +63,8 @@ const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name) {
 std::vector<const OpRow *> allOps() {
   std::vector<const OpRow *> rows;
   for (const auto &entry : table())
-    rows.push_back(entry.second);
+    if (!entry.second->isRefused)
+      rows.push_back(entry.second);
   llvm::sort(rows, [](const OpRow *one, const OpRow *other) {
     return std::tuple(one->domain, one->name) < std::tuple(other->domain, other->name);
   });

@@ -22,7 +22,8 @@ struct OpRow {
   int64_t since; ///< the least version that it is imported in
   BuildFunction build;
   Takes takes = Takes::Numbers;
-  bool inSingle = false; ///< elements of f64 are computed in f32
+  bool inSingle = false;  ///< elements of f64 are computed in f32
+  bool isRefused = false; ///< in all its forms: the function says why
 };
 
 // A group of ops is a file in Ops/, which has its rows.
@@ -69,7 +70,7 @@ void buildInSingle(NodeContext &node, const OpRow &row);
 /// Returns the op of a name, null if it is not imported.
 const OpRow *findOp(llvm::StringRef domain, llvm::StringRef name);
 
-/// Returns all ops, by domain and name.
+/// Returns all ops that are imported, by domain and name.
 std::vector<const OpRow *> allOps();
 
 /// Lists the ops of a model, its nested graphs and functions included, with what is refused of them.

@@ -19,12 +19,11 @@ std::string nameOf(const Node &node) {
 
 void Refusals::add(const Node &node, int64_t version, const llvm::Twine &reason) {
   std::string op = printable(node.op), domain = printable(node.domain), why = reason.str();
-  for (Refusal &refusal : all)
-    if (refusal.op == op && refusal.domain == domain && refusal.version == version && refusal.reason == why) {
-      ++refusal.count;
-      return;
-    }
-  all.push_back({op, domain, version, why, nameOf(node), 1});
+  std::string key = domain + "\n" + op + "\n" + std::to_string(version) + "\n" + why;
+  auto [known, isNew] = numbers.try_emplace(key, all.size());
+  if (isNew)
+    all.push_back({op, domain, version, why, nameOf(node)});
+  ++all[known->second].count;
 }
 
 std::string Refusals::text() const {

@@ -8,7 +8,7 @@
 #define INTARSIA_IMPORT_ONNX_REFUSALS_H
 
 #include "lib/Formats/Onnx/OnnxModel.h"
-#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
 #include <string>
 #include <vector>
@@ -34,6 +34,7 @@ public:
 
 private:
   std::vector<Refusal> all;
+  llvm::StringMap<size_t> numbers; ///< of refusals in the list, by all of them but the node and the count
 };
 
 /// Returns the name of a node for messages: its own, or that of its first result.

@@ -109,8 +109,9 @@ unsigned encodeSmallFloat(DataType type, double number, const SmallRounding &rou
 std::optional<Element> castElement(const Element &element, DataType from, DataType to, const SmallRounding &rounding) {
   if (from == to)
     return element;
+  // A size of the call may be too large for fewer bits, and wraps there.
   if (element.isSize())
-    return isFloat(to) || isBool(to) || isSmall(to) ? std::nullopt : std::optional(element);
+    return isInteger(to) && (bitsOf(to) >= 32 || isBool(from)) ? std::optional(element) : std::nullopt;
   Element number = isSmallFloat(from) ? Element::ofReal(decodeSmallFloat(from, unsigned(element.integer))) : element;
   return isSmallFloat(to) ? Element(int64_t(encodeSmallFloat(to, number.number(), rounding))) : number;
 }

@@ -27,7 +27,7 @@ double decodeSmallFloat(DataType type, unsigned bits);
 unsigned encodeSmallFloat(DataType type, double number, const SmallRounding &rounding);
 
 /// Returns an element as Cast converts it from one type to another, before it is rounded to types that are not small;
-/// nullopt for sizes of the call as elements of which they are none.
+/// nullopt for a size of the call that the type may not hold.
 std::optional<Element> castElement(const Element &element, DataType from, DataType to, const SmallRounding &rounding);
 
 // The same in bodies of elementwise ops.

@@ -193,6 +193,8 @@ void pRelu(NodeContext &node) {
     shape.append(behind, Size(1));
     slope = node.reshaped(slope, shape);
   }
+  if (!node.isBroadcastTo(slope, node.graph.shapeOf(node.at, x), "slope"))
+    return;
   node.result(combine(node, {x, slope}, type, [](Scalars &s, Value v, Value by) -> Value {
     if (isUnsigned(s.type))
       return v;
@@ -206,17 +208,15 @@ void pRelu(NodeContext &node) {
 //===-- Softmax -----------------------------------------------------------------------------------------------===//
 
 /// Builds a function of rows, along the last dimension: `rows(tensor)`. Before version 13 all dimensions from the axis
-/// on are one row.
-template <typename Rows> void alongAxis(NodeContext &node, Rows rows) {
+/// on are one row. With `inSingle` rows of f64 are computed in f32.
+template <typename Rows> void alongAxis(NodeContext &node, bool inSingle, Rows rows) {
   Value x = node.tensor(0);
   DataType type = node.typeOf(0);
   if (!isFloat(type))
     node.refuse("elements are of type " + nameOf(type) + ", must be floats");
-  if (type == DataType::Double)
-    x = node.cast(x, type, DataType::Float);
-  auto finish = [&](Value value) {
-    node.result(type == DataType::Double ? node.cast(value, DataType::Float, type) : value);
-  };
+  DataType computed = inSingle && type == DataType::Double ? DataType::Float : type;
+  x = node.cast(x, type, computed);
+  auto finish = [&](Value value) { node.result(node.cast(value, computed, type)); };
   Shape shape = node.graph.shapeOf(node.at, x);
   auto rank = int64_t(shape.size());
   int64_t axis = rank == 0 ? 0 : node.axis(node.integer("axis", node.version >= 13 ? -1 : 1), rank);
@@ -240,12 +240,13 @@ template <typename Rows> void alongAxis(NodeContext &node, Rows rows) {
 }
 
 void softmax(NodeContext &node) {
-  alongAxis(node, [&](Value x) -> Value { return nn::SoftmaxOp::create(node.ops(), node.at, x.getType(), x); });
+  alongAxis(node, /*inSingle=*/true,
+            [&](Value x) -> Value { return nn::SoftmaxOp::create(node.ops(), node.at, x.getType(), x); });
 }
 
 /// 1 for the first of the largest elements of a row, and 0 for the others.
 void hardmax(NodeContext &node) {
-  alongAxis(node, [&](Value x) -> Value {
+  alongAxis(node, /*inSingle=*/false, [&](Value x) -> Value {
     Shape shape = node.graph.shapeOf(node.at, x);
     auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
     llvm::SmallVector<unsigned, 4> kept(all.begin(), all.end() - 1);
@@ -279,7 +280,7 @@ void hardmax(NodeContext &node) {
 
 /// x - max - log(sum(exp(x - max)))
 void logSoftmax(NodeContext &node) {
-  alongAxis(node, [&](Value x) -> Value {
+  alongAxis(node, /*inSingle=*/true, [&](Value x) -> Value {
     Shape shape = node.graph.shapeOf(node.at, x);
     auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
     llvm::SmallVector<unsigned, 4> kept(all.begin(), all.end() - 1);

@@ -18,9 +18,6 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// True for elements that nn.matmul and nn.softmax compute with; refuses others.
-bool isComputed(NodeContext &node) { return node.isOf(0, isComputedByNn, "floats of 16 or 32 bits"); }
-
 /// Returns rows [batch, sequence, heads * features] as [batch, heads, sequence, features].
 Value headsFirst(NodeContext &node, Value rows, int64_t heads) {
   Shape shape = node.graph.shapeOf(node.at, rows);
@@ -191,7 +188,7 @@ Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys
 void attention(NodeContext &node) {
   Value query = node.tensor(0), key = node.tensor(1), value = node.tensor(2);
   DataType type = node.typeOf(0);
-  if ((type != DataType::Double && !isComputed(node)) || !node.areOneType({0, 1, 2}))
+  if ((type != DataType::Double && !node.isComputed(0)) || !node.areOneType({0, 1, 2}))
     return;
   int64_t rank = tensorType(query).getRank();
   int64_t queryHeads = node.integer("q_num_heads", 0), keyHeads = node.integer("kv_num_heads", 0);
@@ -369,7 +366,7 @@ void flexAttention(NodeContext &node) {
 /// pairs].
 void rotaryEmbedding(NodeContext &node) {
   Value input = node.tensor(0), cosines = node.tensor(1), sines = node.tensor(2);
-  if (!isComputed(node) || !node.areOneType({0, 1, 2}) || !node.isOf(3, isIndex, "int32 or int64"))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2}) || !node.isOf(3, isIndex, "int32 or int64"))
     return;
   DataType type = node.typeOf(0);
   Shape given = node.graph.shapeOf(node.at, input);
@@ -471,7 +468,7 @@ void causalConv(NodeContext &node) {
   llvm::StringRef activation = node.text("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish")
     node.refuse("attribute 'activation' is '" + activation + "', must be none, silu or swish");
-  if (!isComputed(node) || !node.areOneType({0, 1, 2, 3}))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 3}))
     return;
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, input), ofWeight = node.graph.shapeOf(node.at, weight);

@@ -11,6 +11,16 @@ using namespace mlir;
 
 namespace intarsia::onnx {
 
+/// Refuses pads of a node that are not those of its mode; zeros are none.
+static void checkMode(NodeContext &node, llvm::StringRef mode, llvm::ArrayRef<int64_t> pads, size_t dimension,
+                      int64_t low, int64_t high) {
+  int64_t before = pads[dimension], after = pads[pads.size() / 2 + dimension];
+  if (mode != "NOTSET" && (before != 0 || after != 0) && (before != low || after != high))
+    node.refuse("attribute 'pads' has " + llvm::Twine(before) + " and " + llvm::Twine(after) + " for dimension " +
+                llvm::Twine(dimension + 2) + ", where 'auto_pad' " + mode + " means " + llvm::Twine(low) + " and " +
+                llvm::Twine(high));
+}
+
 std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int64_t> window, const Shape &spatial) {
   importer::Windows windows;
   size_t rank = window.size();
@@ -60,10 +70,11 @@ std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int
       node.refuse("attribute 'auto_pad' is '" + mode + "', must be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
       return std::nullopt;
     }
+    checkMode(node, mode, pads, dimension, low, high);
     windows.padsLow.push_back(low);
     windows.padsHigh.push_back(high);
   }
-  return windows;
+  return node.isRefused() ? std::nullopt : std::optional(windows);
 }
 
 namespace {
@@ -81,13 +92,16 @@ struct Convolution {
 
 std::optional<Convolution> read(NodeContext &node) {
   Convolution conv{node.tensor(0), node.tensor(1), node.has(2) ? node.tensor(2) : Value(), {}, {}};
-  if (!node.isOf(0, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({0, 1, 2}))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2}))
     return std::nullopt;
   Shape images = node.graph.shapeOf(node.at, conv.images), weight = node.graph.shapeOf(node.at, conv.weight);
-  if (images.size() < 3 || images.size() > 5 || weight.size() != images.size() ||
-      llvm::any_of(weight, [](const Size &size) { return !size.isDynamic() && size.value < 1; })) {
+  if (images.size() < 3 || images.size() > 5 || weight.size() != images.size()) {
     node.refuse("images have " + llvm::Twine(images.size()) + " dimensions and the weight " +
-                llvm::Twine(weight.size()) + "; both need 3 to 5");
+                llvm::Twine(weight.size()) + "; both need as many, 3 to 5");
+    return std::nullopt;
+  }
+  if (llvm::any_of(weight, [](const Size &size) { return !size.isDynamic() && size.value < 1; })) {
+    node.refuse("the weight has no elements");
     return std::nullopt;
   }
   conv.spatial.assign(images.begin() + 2, images.end());
@@ -201,7 +215,8 @@ void convTranspose(NodeContext &node) {
   size_t rank = conv->window.size();
   auto weight = tensorType(conv->weight);
   if (!conv->isOfCall && weight.getDimSize(0) != tensorType(conv->images).getDimSize(1))
-    return node.refuse("the weight is of " + llvm::Twine(weight.getDimSize(0)) + " channels");
+    return node.refuse("the weight is of " + llvm::Twine(weight.getDimSize(0)) + " channels, images have " +
+                       llvm::Twine(tensorType(conv->images).getDimSize(1)));
   if (!conv->isOfCall && conv->bias &&
       (tensorType(conv->bias).getRank() != 1 ||
        tensorType(conv->bias).getDimSize(0) != weight.getDimSize(1) * conv->groups))
@@ -217,9 +232,18 @@ void convTranspose(NodeContext &node) {
   windows.window.assign(conv->window.begin(), conv->window.end());
   windows.strides = node.integers("strides").value_or(llvm::SmallVector<int64_t>(rank, 1));
   windows.dilations = node.integers("dilations").value_or(llvm::SmallVector<int64_t>(rank, 1));
-  if (node.isRefused() || beyond.size() != rank || pads.size() != 2 * rank || windows.strides.size() != rank ||
-      windows.dilations.size() != rank || (wanted && wanted->size() != rank && wanted->size() != rank + 2))
-    return node.refuse("an attribute has another number of entries than there are spatial dimensions");
+  if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
+    return node.refuse("attribute 'auto_pad' is '" + mode + "', must be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  for (const auto &[name, entries, count] :
+       {std::tuple(llvm::StringRef("output_padding"), beyond.size(), rank),
+        {"pads", pads.size(), 2 * rank},
+        {"strides", windows.strides.size(), rank},
+        {"dilations", windows.dilations.size(), rank},
+        {"output_shape", wanted && wanted->size() != rank + 2 ? wanted->size() : rank, rank}})
+    if (entries != count)
+      node.refuse("attribute '" + name + "' has " + llvm::Twine(entries) + " numbers, must have " + llvm::Twine(count));
+  if (node.isRefused())
+    return;
   for (size_t dimension = 0; dimension < rank; ++dimension) {
     int64_t stride = windows.strides[dimension], dilation = windows.dilations[dimension];
     for (int64_t number : {stride, dilation, pads[dimension], pads[rank + dimension], beyond[dimension],
@@ -234,7 +258,8 @@ void convTranspose(NodeContext &node) {
     bool isSame = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (wanted || isSame) {
       if (conv->spatial[dimension].isDynamic() && wanted)
-        return node.refuse("attribute 'output_shape' implies pads that depend on sizes of the call");
+        return node.refuse("attribute 'output_shape' implies pads that depend on the size of dimension " +
+                           llvm::Twine(dimension + 2) + ", which the call decides");
       // All of it is `total` larger than what is wanted.
       int64_t size = conv->spatial[dimension].value;
       int64_t total =
@@ -246,6 +271,8 @@ void convTranspose(NodeContext &node) {
     } else if (mode == "VALID") {
       low = high = 0;
     }
+    if (!wanted)
+      checkMode(node, mode, pads, dimension, low, high);
     // What is beyond the end is a pad that is not taken off.
     if (high < 0) {
       beyond[dimension] += -high;
@@ -262,6 +289,8 @@ void convTranspose(NodeContext &node) {
       return node.refuse("pads leave nothing of the result");
   }
   windows.outputPads.assign(beyond.begin(), beyond.end());
+  if (node.isRefused())
+    return;
   if (conv->isOfCall)
     return resultOfCall(node, *conv, windows);
   Value matrix = conv->groups == 1 ? node.ir().convWeight(node.at, conv->weight, /*isTransposed=*/true)

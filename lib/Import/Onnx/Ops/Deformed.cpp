@@ -59,7 +59,7 @@ bool DeformConv::check() {
   Value weight = node.tensor(Weight);
   offsets = node.tensor(Offset);
   mask = node.has(Mask) ? node.tensor(Mask) : Value();
-  if (!node.isOf(Image, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({0, 1, 2, 3, 4}))
+  if (!node.isComputed(Image) || !node.areOneType({0, 1, 2, 3, 4}))
     return false;
   ofImage = node.graph.shapeOf(at, image);
   Shape ofWeight = node.graph.shapeOf(at, weight), ofOffset = node.graph.shapeOf(at, offsets);

@@ -386,7 +386,10 @@ void clip(NodeContext &node) {
       limit = node.tensor(number);
     else if (node.version < 11 && node.hasAttribute(name))
       limit = node.filled({}, node.numberAttribute(type, node.number(name, 0)));
-    if (limit && !node.isRefused())
+    // A limit of one element is a scalar to ONNX Runtime, also for an input that is one.
+    if (limit && tensorType(limit).hasStaticShape() && tensorType(limit).getNumElements() == 1)
+      limit = node.reshaped(limit, {});
+    if (limit && node.isBroadcastTo(limit, node.shapeOf(0), name))
       x = combine(node, {x, limit}, type, compute);
   };
   limited(1, "min", largest);

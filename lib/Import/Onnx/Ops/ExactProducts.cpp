@@ -100,9 +100,18 @@ Value integer(OpBuilder &b, Location at, int64_t value) {
   return arith::ConstantOp::create(b, at, b.getI32IntegerAttr(int32_t(value)));
 }
 
+/// Refuses numbers that go with sums, or other integers, but have more dimensions or elements than these.
+bool areOf(NodeContext &node, Value integers, llvm::ArrayRef<std::pair<Value, llvm::StringRef>> numbers) {
+  Shape shape = node.graph.shapeOf(node.at, integers);
+  return llvm::all_of(
+      numbers, [&](const auto &each) { return !each.first || node.isBroadcastTo(each.first, shape, each.second); });
+}
+
 /// Returns a digit of an operand in f32.
 Value digitOf(NodeContext &node, const ByteOperand &operand, const Division &division, unsigned number) {
   llvm::SmallVector<Value> operands{operand.tensor};
+  if (operand.zero && !areOf(node, operand.tensor, {{operand.zero, "zero_point"}}))
+    return operand.tensor;
   if (operand.zero)
     operands.push_back(operand.zero);
   return node.broadcast(operands, node.ops().getF32Type(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
@@ -212,7 +221,21 @@ Value onePerIndex(NodeContext &node, size_t input, const Size &count, size_t beh
   return node.filled({}, node.ops().getZeroAttr(tensorType(numbers).getElementType()));
 }
 
+Value factorOf(NodeContext &node, Value left, Value right, Value result, double by) {
+  llvm::SmallVector<Value> scales{left, right};
+  if (result)
+    scales.push_back(result);
+  return node.broadcast(scales, node.ops().getF32Type(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+    Value product = arith::MulFOp::create(b, at, v[0], v[1]);
+    if (by != 1)
+      product = arith::MulFOp::create(b, at, product, importer::floatConstant(b, at, b.getF32Type(), by));
+    return result ? Value(arith::DivFOp::create(b, at, product, v[2])) : product;
+  });
+}
+
 Value requantized(NodeContext &node, Value sums, Value bias, Value factor, Value zero, DataType to) {
+  if (!areOf(node, sums, {{bias, "bias"}, {factor, "scale"}, {zero, "zero_point"}}))
+    return sums;
   llvm::SmallVector<Value> operands{sums, factor};
   for (Value each : {bias, zero})
     if (each)
@@ -233,6 +256,8 @@ Value requantized(NodeContext &node, Value sums, Value bias, Value factor, Value
 
 Value scaledSums(NodeContext &node, Value sums, Value factor) {
   Type f32 = node.ops().getF32Type();
+  if (!areOf(node, sums, {{factor, "scale"}}))
+    return sums;
   return node.broadcast({sums, factor}, f32, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
     return arith::MulFOp::create(b, at, arith::SIToFPOp::create(b, at, f32, v[0]), v[1]);
   });

@@ -11,9 +11,6 @@
 
 namespace intarsia::onnx {
 
-/// True for integers of 8 bits.
-inline bool isByte(DataType type) { return type == DataType::Int8 || type == DataType::Uint8; }
-
 /// An operand of a product: integers of 8 bits minus their zero points.
 struct ByteOperand {
   mlir::Value tensor;
@@ -50,6 +47,10 @@ mlir::Value oneNumber(NodeContext &node, size_t input, llvm::StringRef name);
 /// Returns an input that is one number, or one for each of `count` indices of a dimension with `behind` dimensions
 /// behind it, in a shape that is broadcast; refuses others.
 mlir::Value onePerIndex(NodeContext &node, size_t input, const Size &count, size_t behind, llvm::StringRef name);
+
+/// Returns the factor of sums of products in f32: the product of the scales of both operands and of `by`, divided by
+/// the scale of the result, which may be null.
+mlir::Value factorOf(NodeContext &node, mlir::Value left, mlir::Value right, mlir::Value result = {}, double by = 1);
 
 /// Returns round((sums + bias) * factor) + zero in an integer type; `bias` and `zero` may be null. Numbers are rounded
 /// half to even, and clamped to the type.

@@ -104,10 +104,13 @@ std::optional<Resizing> resizingOf(NodeContext &node, const Shape &shape) {
     resizing.sizes = sizesOf(node, 3, "sizes");
   resizing.axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   if (auto given = node.integers("axes")) {
-    resizing.axes = *given;
-    for (int64_t &axis : resizing.axes)
-      axis = node.axis(axis, rank, "axes");
+    resizing.axes = node.axes(*given, rank);
   }
+  // Files before version 13 have an empty tensor for what is left out.
+  if (resizing.sizes && resizing.sizes->empty() && !resizing.scales.empty())
+    resizing.sizes.reset();
+  if (resizing.sizes && !resizing.scales.empty())
+    node.refuse("has both 'scales' and 'sizes'");
   if (!node.isRefused() && (resizing.sizes ? resizing.sizes->size() : resizing.scales.size()) != resizing.axes.size())
     node.refuse("'scales' and 'sizes' have no entry for each axis");
   llvm::StringRef policy = node.text("keep_aspect_ratio_policy", "stretch");
@@ -162,6 +165,46 @@ void holdToSeveral(NodeContext &node, int64_t axis, const Size &result) {
   cf::AssertOp::create(ops, node.at, isMet, ("dimension " + llvm::Twine(axis) + " is resized to more than 1").str());
 }
 
+/// Where the positions of an axis lie in the input: from `begin` to `end`, of which 1 is the last element.
+struct Crop {
+  int64_t axis, size, result;
+  double begin, end;
+};
+
+/// Returns a resized tensor with a number where a position of an axis is outside of the input. It is not found by the
+/// step that the op multiplies, which is rounded, so that the last position may be one behind the last element.
+Value withOutside(NodeContext &node, Value resized, DataType type, llvm::ArrayRef<Crop> crops, double number) {
+  Shape shape = node.graph.shapeOf(node.at, resized);
+  auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
+  Value result = node.ir().elementwise(
+      node.at, node.irType(type), shape, {{resized, all}}, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+        auto constant = [&](Type type, double value) { return importer::floatConstant(b, at, type, value); };
+        Type f64 = b.getF64Type(), f32 = b.getF32Type();
+        Value isOutside = arith::ConstantOp::create(b, at, b.getBoolAttr(false));
+        for (const Crop &crop : crops) {
+          double last = double(crop.size - 1), first = crop.begin * last, reach = (crop.end - crop.begin) * last;
+          Value x = constant(f64, first + reach / 2);
+          if (crop.result > 1) {
+            Value position =
+                arith::IndexCastOp::create(b, at, b.getI64Type(), linalg::IndexOp::create(b, at, crop.axis));
+            x = arith::MulFOp::create(b, at, arith::SIToFPOp::create(b, at, f64, position), constant(f64, reach));
+            x = arith::DivFOp::create(b, at, x, constant(f64, double(crop.result - 1)));
+            x = arith::AddFOp::create(b, at, x, constant(f64, first));
+          }
+          x = arith::TruncFOp::create(b, at, f32, x);
+          for (auto [predicate, bound] :
+               {std::pair(arith::CmpFPredicate::OLT, 0.0), {arith::CmpFPredicate::OGT, last}}) {
+            Value isBeyond = arith::CmpFOp::create(b, at, predicate, x, constant(f32, bound));
+            isOutside = arith::OrIOp::create(b, at, isOutside, isBeyond);
+          }
+        }
+        return arith::SelectOp::create(b, at, isOutside,
+                                       arith::ConstantOp::create(b, at, node.numberAttribute(type, number)), v[0]);
+      });
+  node.graph.setShape(result, shape);
+  return result;
+}
+
 void resize(NodeContext &node) {
   Value data = node.tensor(0);
   DataType type = node.typeOf(0);
@@ -198,6 +241,7 @@ void resize(NodeContext &node) {
   // Where a scale is the quotient of both sizes, the op divides them, which rounds less.
   bool areRatios = mode != "tf_crop_and_resize" && mode != "half_pixel_symmetric", isStepKnown = true;
   llvm::SmallVector<int64_t> changed;
+  llvm::SmallVector<Crop> crops;
   llvm::SmallVector<float> steps, shifts, offsets;
   Shape results;
   for (auto [number, axis] : llvm::enumerate(axes)) {
@@ -232,6 +276,8 @@ void resize(NodeContext &node) {
                     region.empty() ? 0 : region[number], region.empty() ? 1 : region[axes.size() + number]);
     if (!line)
       return;
+    if (!region.empty())
+      crops.push_back({axis, size.value, result->value, region[number], region[axes.size() + number]});
     if (!isDynamic && *interpolation == nn::Interpolation::Nearest)
       settleNearest(*line, *nearest, mode, scale, result->value);
     if (result->isDynamic() && mode == "pytorch_half_pixel" && !(scale >= 2))
@@ -266,10 +312,15 @@ void resize(NodeContext &node) {
       return node.refuse("attribute 'antialias' needs to know the sizes of the dimensions");
     areRatios = false;
   }
-  FloatAttr outside;
-  if (mode == "tf_crop_and_resize" && !isNearest)
-    outside = ops.getF32FloatAttr(float(node.number("extrapolation_value", 0)));
-  Value input = node.cast(data, type, computed), like;
+  // Elements of f64 that are moved only are integers of as many bits, which the op does not round.
+  bool isMoved = isNearest && type == DataType::Double;
+  auto asBits = [&](Value tensor, DataType to) {
+    return node.broadcast({tensor}, node.irType(to), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+      return arith::BitcastOp::create(b, at, node.irType(to), v[0]);
+    });
+  };
+  computed = isMoved ? DataType::Int64 : computed;
+  Value input = isMoved ? asBits(data, computed) : node.cast(data, type, computed), like;
   DenseI64ArrayAttr sizes;
   if (isStatic(results)) {
     llvm::SmallVector<int64_t> numbers;
@@ -286,9 +337,14 @@ void resize(NodeContext &node) {
       ops.getDenseF32ArrayAttr(offsets),
       /*corners=*/areRatios && mode == "align_corners", *nearest,
       llvm::APFloat(float(node.number("cubic_coeff_a", -0.75))),
-      node.integer("exclude_outside", 0) != 0 && *interpolation == nn::Interpolation::Cubic, antialias, outside);
+      node.integer("exclude_outside", 0) != 0 && *interpolation == nn::Interpolation::Cubic, antialias,
+      /*outside=*/FloatAttr());
   node.graph.setShape(result, shape);
-  node.result(node.cast(result, computed, type));
+  result = isMoved ? asBits(result, type) : node.cast(result, computed, type);
+  if (!crops.empty())
+    result = withOutside(node, result, type, crops, node.number("extrapolation_value", 0));
+  if (!node.isRefused())
+    node.result(result);
 }
 
 void gridSample(NodeContext &node) {

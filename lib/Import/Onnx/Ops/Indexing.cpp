@@ -26,7 +26,8 @@ Value fromFront(OpBuilder &b, Location at, Value index, OpFoldResult whole) {
   return arith::SelectOp::create(b, at, isNegative, arith::AddIOp::create(b, at, index, size), index);
 }
 
-/// Returns indices whose negative ones count from behind a dimension; known ones are made so now.
+/// Returns indices as indices from the front: negative ones count from the end of the dimension. Indices that are known
+/// and not negative are returned as they are.
 Value withoutNegative(NodeContext &node, size_t input, const Size &size) {
   Value indices = node.tensor(input);
   DataType type = node.typeOf(input);

@@ -164,6 +164,8 @@ void gemm(NodeContext &node) {
     node.graph.setShape(result, shape);
     result = scaled(result, alpha);
   }
+  if (bias && !node.isBroadcastTo(bias, shape, "C"))
+    return;
   if (bias && beta != 0)
     result = combine(node, {result, scaled(bias, beta)}, type, [](Scalars &s, Value x, Value y) -> Value {
       if (isFloat(s.type))

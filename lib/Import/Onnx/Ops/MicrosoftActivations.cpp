@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/MicrosoftActivations.h"
 
+#include "lib/Import/Onnx/Ops/ExactProducts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -81,7 +82,8 @@ bool isOfFloats(NodeContext &node) { return node.isOf(0, isFloat, "floats"); }
 /// Returns the input plus a bias, if there is one; null if the node is refused.
 Value withBias(NodeContext &node) {
   Value tensor = node.tensor(0), bias = node.has(1) ? node.tensor(1) : Value();
-  if (!isOfFloats(node) || !node.areOneType({0, 1}))
+  if (!isOfFloats(node) || !node.areOneType({0, 1}) ||
+      (bias && !node.isBroadcastTo(bias, node.graph.shapeOf(node.at, tensor), "bias")))
     return {};
   Value sum = sumOf(node, {tensor, bias}, node.typeOf(0));
   return node.isRefused() ? Value() : sum;
@@ -127,11 +129,9 @@ void scaledSilu(NodeContext &node) {
     return;
   Value scaled;
   if (node.has(1)) {
-    Value factor = node.cast(node.tensor(1), node.typeOf(1), type);
-    if (!node.isRefused() && tensorType(factor).getRank() > 1)
-      node.refuse("input 'scale' has " + llvm::Twine(tensorType(factor).getRank()) + " dimensions");
+    Value factor = oneNumber(node, 1, "scale");
     if (!node.isRefused())
-      scaled = productOf(node, x, node.reshaped(factor, {}), type);
+      scaled = productOf(node, x, node.cast(factor, node.typeOf(1), type), type);
   } else {
     scaled = unary(node, x, type, [&](Scalars &s, Value v) -> Value {
       return arith::MulFOp::create(s.builder, s.at, v, s.number(alpha));
@@ -161,7 +161,9 @@ void biasSplitGelu(NodeContext &node) {
 
 void biasAdd(NodeContext &node) {
   Value x = node.tensor(0), bias = node.tensor(1), skip = node.tensor(2);
-  if (!isOfFloats(node) || !node.areOneType({0, 1, 2}) || node.isRefused())
+  Shape shape = node.graph.shapeOf(node.at, x);
+  if (!isOfFloats(node) || !node.areOneType({0, 1, 2}) || !node.isBroadcastTo(bias, shape, "bias") ||
+      !node.isBroadcastTo(skip, shape, "skip"))
     return;
   Value sum = sumOf(node, {x, bias, skip}, node.typeOf(0));
   if (!node.isRefused())
@@ -172,7 +174,9 @@ void biasAdd(NodeContext &node) {
 void gatedAdd(NodeContext &node) {
   Value x = node.tensor(0), y = node.tensor(1), gate = node.tensor(2);
   DataType type = node.typeOf(0);
-  if (!isOfFloats(node) || !node.areOneType({0, 1, 2}) || node.isRefused())
+  Shape shape = node.graph.shapeOf(node.at, x);
+  if (!isOfFloats(node) || !node.areOneType({0, 1, 2}) || !node.isBroadcastTo(y, shape, "Y") ||
+      !node.isBroadcastTo(gate, shape, "gate"))
     return;
   Value gated = productOf(node, y, gate, type);
   Value sum = sumOf(node, {x, gated}, type);

@@ -16,14 +16,6 @@
 using namespace mlir;
 
 namespace intarsia::onnx {
-namespace {
-
-bool isInt32(DataType type) { return type == DataType::Int32; }
-
-} // namespace
-
-bool isAttended(NodeContext &node, size_t input) { return node.isOf(input, isComputedByNn, "floats of 16 or 32 bits"); }
-
 Value headsFirst(NodeContext &node, Value rows, int64_t heads) {
   Shape shape = node.graph.shapeOf(node.at, rows);
   if (shape.size() != 3 || shape[2].isDynamic() || heads < 1 || shape[2].value % heads != 0) {
@@ -110,9 +102,10 @@ namespace {
 
 //===-- Masks -------------------------------------------------------------------------------------------------===//
 
-/// Returns what is added to scores, [batch, 1, queries or 1, keys], by integers that say which keys are read: how many
-/// of each sequence [batch], ends and then begins [2 * batch], or 1 for those that are, [batch, keys] or [batch,
-/// queries, keys].
+/// Returns what is added to scores, [batch, 1, queries or 1, keys], for an input of integers that says which keys are
+/// read. It has one of these forms: the number of keys of each sequence, [batch]; where the keys of each sequence end,
+/// and behind these where they begin, [2 * batch]; or 1 for each key that is read and 0 for others, [batch, keys] or
+/// [batch, queries, keys].
 Value maskOf(NodeContext &node, size_t input, DataType type, const Size &batch, const Size &keys) {
   double hidden = node.number("mask_filter_value", -10000.0f);
   Value given = node.tensor(input);
@@ -203,6 +196,10 @@ std::optional<Heads> splitHeads(NodeContext &node, int64_t heads) {
   if (node.isRefused() || !node.has(3))
     return node.isRefused() ? std::nullopt : std::optional(result);
   Value bias = node.tensor(3);
+  if (tensorType(bias).getRank() != 1) {
+    node.refuse("input 'bias' has " + llvm::Twine(tensorType(bias).getRank()) + " dimensions, must have one");
+    return std::nullopt;
+  }
   int64_t begin = 0;
   auto added = [&](Value part) {
     int64_t features = tensorType(part).getDimSize(3);
@@ -229,7 +226,7 @@ void multiHeadAttention(NodeContext &node) {
       node.refuse("input " + llvm::Twine(input) + " is not imported: caches of calls are inputs and outputs");
   if (node.isWanted(3))
     node.refuse("output 3 is not imported");
-  if (!isAttended(node, 0) || !node.areOneType({0, 1, 2, 3, 6, 7}))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 3, 6, 7}))
     return;
   std::optional<Heads> split = splitHeads(node, heads);
   if (!split)
@@ -271,14 +268,14 @@ void multiHeadAttention(NodeContext &node) {
 void attention(NodeContext &node) {
   DataType type = node.typeOf(0);
   Value input = node.tensor(0), weights = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
-  if (!isAttended(node, 0) || !node.areOneType({0, 1, 2, 4}))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 4}))
     return;
   if (node.has(6) || node.integer("past_present_share_buffer", 0) != 0)
     return node.refuse("attribute 'past_present_share_buffer' must be 0: caches of calls are inputs and outputs");
   if (node.isRefused() || tensorType(input).getRank() != 3 || tensorType(weights).getRank() != 2)
     return node.refuse("the input must have 3 dimensions, and the weight 2");
   std::optional<Value> product = matrixProduct(node, input, weights, type);
-  if (product)
+  if (product && (!bias || node.isBroadcastTo(bias, node.graph.shapeOf(node.at, *product), "bias")))
     attentionOfProjections(node, sumOf(node, {*product, bias}, type), type, {3, 4, 5});
 }
 
@@ -287,7 +284,7 @@ void attention(NodeContext &node) {
 void rotaryEmbedding(NodeContext &node) {
   DataType type = node.typeOf(0);
   Value input = node.tensor(0), positions = node.tensor(1);
-  if (!isAttended(node, 0) || !node.areOneType({0, 2, 3}) || !node.isOf(1, isIndex, "int32 or int64"))
+  if (!node.isComputed(0) || !node.areOneType({0, 2, 3}) || !node.isOf(1, isIndex, "int32 or int64"))
     return;
   if (node.number("scale", 1) != 1)
     return node.refuse("attribute 'scale' must be 1");
@@ -311,15 +308,8 @@ void rotaryEmbedding(NodeContext &node) {
   Shape split = node.graph.shapeOf(node.at, heads);
   // One position is that of the first token.
   if (ofPositions.size() == 1 && !ofPositions[0].isDynamic() && ofPositions[0].value == 1) {
-    Value all = node.ir().elementwise(node.at, node.ops().getI64Type(), {split[0], split[2]},
-                                      {{node.cast(node.reshaped(positions, {}), node.typeOf(1), DataType::Int64), {}}},
-                                      [](OpBuilder &b, Location at, ValueRange v) -> Value {
-                                        Value index = linalg::IndexOp::create(b, at, 1);
-                                        Value number = arith::IndexCastOp::create(b, at, b.getI64Type(), index);
-                                        return arith::AddIOp::create(b, at, v[0], number);
-                                      });
-    node.graph.setShape(all, {split[0], split[2]});
-    positions = all;
+    Value begin = node.cast(node.reshaped(positions, {}), node.typeOf(1), DataType::Int64);
+    positions = positionsFrom(node, begin, split[0], split[2]);
   } else if (ofPositions.size() != 2) {
     return node.refuse("input 'position_ids' has " + llvm::Twine(ofPositions.size()) +
                        " dimensions, must have 2, or one element");
@@ -344,6 +334,20 @@ Value causalMask(NodeContext &node, DataType type, const Size &queries, const Si
       });
   node.graph.setShape(mask, {queries, keys});
   return node.reshaped(mask, {1, 1, queries, keys});
+}
+
+Value positionsFrom(NodeContext &node, Value begin, const Size &batch, const Size &sequence) {
+  Type i64 = node.ops().getI64Type();
+  importer::Operand operand{begin, {}};
+  if (tensorType(begin).getRank() == 1)
+    operand.dims = {0};
+  Value result = node.ir().elementwise(
+      node.at, i64, {batch, sequence}, {operand}, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+        Value number = arith::IndexCastOp::create(b, at, i64, linalg::IndexOp::create(b, at, 1));
+        return arith::AddIOp::create(b, at, v[0], number);
+      });
+  node.graph.setShape(result, {batch, sequence});
+  return result;
 }
 
 Value rotated(NodeContext &node, Value heads, Value positions, size_t tables, DataType type, bool isInterleaved) {

@@ -16,9 +16,6 @@ struct Heads {
   mlir::Value query, key, value;
 };
 
-/// True for floats that attention is computed with; refuses others.
-bool isAttended(NodeContext &node, size_t input);
-
 /// Returns rows [batch, sequence, heads * features] as [batch, heads, sequence, features]; refuses others.
 mlir::Value headsFirst(NodeContext &node, mlir::Value rows, int64_t heads);
 
@@ -49,6 +46,9 @@ void attentionOfProjections(NodeContext &node, mlir::Value projections, DataType
 /// Returns what is added to scores [1, 1, queries, keys]: -inf for keys behind a query, which stands behind `past`
 /// keys.
 mlir::Value causalMask(NodeContext &node, DataType type, const Size &queries, const Size &keys, const Size &past);
+
+/// Returns positions [batch, sequence] of i64 that count from `begin`, i64 of the shape [batch] or [].
+mlir::Value positionsFrom(NodeContext &node, mlir::Value begin, const Size &batch, const Size &sequence);
 
 /// Returns [batch, heads, sequence, features] with rotary positions; the inputs `tables` and the one behind it have
 /// cosines and sines. Null if the node is refused.

@@ -3,9 +3,9 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. A weight that lies in the
-// file stays there, and is packed in the block format that has its values (#nn.archive_format). Others are dequantized
-// by ops.
+// Definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. A weight of the file stays
+// there, and #nn.archive_format says how it is read when weights are packed, in a block format that has the same values
+// if there is one. Ops dequantize other weights in each call.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/MicrosoftBlocks.h"
 
@@ -22,8 +22,6 @@ using namespace mlir;
 
 namespace intarsia::onnx {
 namespace {
-
-bool isUint8(DataType type) { return type == DataType::Uint8; }
 
 //===-- Weights of the file -----------------------------------------------------------------------------------===//
 
@@ -265,8 +263,7 @@ void matMulNBits(NodeContext &node) {
     node.refuse("attribute 'weight_prepacked' is " + llvm::Twine(packed) + ", which is for one kind of GPU");
   DataType type = node.typeOf(0);
   Value input = node.tensor(0);
-  if (!checkBlocks(node, matrix) || !node.isOf(0, isComputedByNn, "floats of 16 or 32 bits") ||
-      !node.isOf(1, isUint8, "uint8") || !node.isOf(2, isComputedByNn, "floats of 16 or 32 bits") ||
+  if (!checkBlocks(node, matrix) || !node.isComputed(0) || !node.isOf(1, isUint8, "uint8") || !node.isComputed(2) ||
       !node.areOneType({0, 2, 5}))
     return;
   matrix.values = &node.input(1);
@@ -338,7 +335,7 @@ void gatherBytes(NodeContext &node, int64_t bits, int64_t block, int64_t quantiz
       shape[0].value, features, bits, block, &node.input(0), &node.input(2), node.has(3) ? &node.input(3) : nullptr};
   // A matrix whose blocks lie along its rows stays in the file.
   if (rank == 2 && quantizeAxis == 1 && features % block == 0 && checkBlocks(node, matrix))
-    if (Value table = node.input(0).stored ? storedTable(node, matrix) : Value()) {
+    if (Value table = node.input(0).stored ? storedMatrix(node, matrix) : Value()) {
       Value rows = Part(node, "Gather").with(table, DataType::Float).with(node.input(1)).build();
       return rows ? node.result(0, node.cast(rows, DataType::Float, type), type) : void();
     }
@@ -375,8 +372,8 @@ void gatherBlockQuantized(NodeContext &node) {
   int64_t rank = node.rankOf(0), gatherAxis = node.axis(node.integer("gather_axis", 0), rank, "gather_axis");
   int64_t quantizeAxis = node.axis(node.integer("quantize_axis", 1), rank, "quantize_axis");
   DataType type = node.typeOf(2), ofData = node.typeOf(0);
-  if (!node.isOf(1, isIndex, "int32 or int64") || !node.isOf(2, isComputedByNn, "floats of 16 or 32 bits") ||
-      !node.areOneType({0, 3}) || !node.has(0) || !node.has(1) || !node.has(2) || node.isRefused())
+  if (!node.isOf(1, isIndex, "int32 or int64") || !node.isComputed(2) || !node.areOneType({0, 3}) || !node.has(0) ||
+      !node.has(1) || !node.has(2) || node.isRefused())
     return node.refuse("an input is missing");
   if (bits != 2 && bits != 4 && bits != 8)
     return node.refuse("attribute 'bits' is " + llvm::Twine(bits) + ", must be 2, 4 or 8");
@@ -408,29 +405,11 @@ llvm::ArrayRef<float> codebookOf(int64_t kind) {
   return kind == 0 ? llvm::ArrayRef<float>(fp4) : nn::getNf4Values();
 }
 
-/// Values of a codebook times a scale for each block of the weight, whose elements lie in a row, two in a byte with the
-/// first in the higher bits.
-void matMulBnb4(NodeContext &node) {
-  int64_t outputs = node.integer("N", 0), inputs = node.integer("K", 0), block = node.integer("block_size", 0);
-  int64_t kind = node.integer("quant_type", -1);
-  bool isTurned = node.integer("transB", 1) != 0;
-  BlockMatrix sizes{outputs, inputs, 4, block};
-  if (kind != 0 && kind != 1)
-    node.refuse("attribute 'quant_type' is " + llvm::Twine(kind) + ", must be 0 or 1");
-  if (block == 0)
-    node.refuse("attribute 'block_size' is missing");
-  DataType type = node.typeOf(0), ofScale = node.typeOf(2);
-  Value input = node.tensor(0), bytes = node.tensor(1), scales = node.tensor(2);
-  if (!checkBlocks(node, sizes) || !node.isOf(0, isComputedByNn, "floats of 16 or 32 bits") ||
-      !node.isOf(1, isUint8, "uint8") || !node.isOf(2, isComputedByNn, "floats of 16 or 32 bits") || node.isRefused())
-    return;
-  int64_t elements = outputs * inputs, count = llvm::divideCeil(elements, block);
-  bytes = shaped(node, bytes, {int64_t(llvm::divideCeil(elements, 2))}, "B");
-  scales = node.cast(shaped(node, scales, {count}, "absmax"), ofScale, DataType::Float);
-  if (node.isRefused())
-    return;
-  auto tableType = RankedTensorType::get({16}, node.ops().getF32Type());
-  Value table = arith::ConstantOp::create(node.ops(), node.at, DenseElementsAttr::get(tableType, codebookOf(kind)));
+/// Returns the weight [outputs, inputs], whose blocks may go from one row into the next.
+Value ofCodebook(NodeContext &node, const BlockMatrix &matrix, Value table) {
+  int64_t elements = matrix.outputs * matrix.inputs, block = matrix.block, count = llvm::divideCeil(elements, block);
+  Value bytes = shaped(node, node.tensor(1), {int64_t(llvm::divideCeil(elements, 2))}, "B");
+  Value scales = node.cast(shaped(node, node.tensor(2), {count}, "absmax"), node.typeOf(2), DataType::Float);
   Value flat = node.ir().elementwise(
       node.at, node.ops().getF32Type(), {elements}, {}, [&](OpBuilder &b, Location at, ValueRange) -> Value {
         auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, at, value); };
@@ -447,7 +426,33 @@ void matMulBnb4(NodeContext &node) {
         return arith::MulFOp::create(b, at, value, scale);
       });
   node.graph.setShape(flat, {elements});
-  Value weight = node.reshaped(flat, {outputs, inputs});
+  return node.reshaped(flat, {matrix.outputs, matrix.inputs});
+}
+
+/// Values of a codebook times a scale for each block of the weight, whose elements lie in a row, two in a byte with the
+/// first in the higher bits.
+void matMulBnb4(NodeContext &node) {
+  int64_t outputs = node.integer("N", 0), inputs = node.integer("K", 0), block = node.integer("block_size", 0);
+  int64_t kind = node.integer("quant_type", -1);
+  bool isTurned = node.integer("transB", 1) != 0;
+  BlockMatrix sizes{outputs, inputs, 4, block};
+  if (kind != 0 && kind != 1)
+    node.refuse("attribute 'quant_type' is " + llvm::Twine(kind) + ", must be 0 or 1");
+  if (block == 0)
+    node.refuse("attribute 'block_size' is missing");
+  DataType type = node.typeOf(0);
+  Value input = node.tensor(0);
+  for (size_t number : {1, 2})
+    if (!node.has(number))
+      node.refuse("has no input " + llvm::Twine(number));
+  if (!checkBlocks(node, sizes) || !node.isComputed(0) || !node.isOf(1, isUint8, "uint8") || !node.isComputed(2) ||
+      node.isRefused())
+    return;
+  auto tableType = RankedTensorType::get({16}, node.ops().getF32Type());
+  Value table = arith::ConstantOp::create(node.ops(), node.at, DenseElementsAttr::get(tableType, codebookOf(kind)));
+  Value weight = ofCodebook(node, sizes, table);
+  if (node.isRefused())
+    return;
   std::optional<Value> product = matrixProduct(node, node.cast(input, type, DataType::Float),
                                                isTurned ? node.transposed(weight, {1, 0}) : weight, DataType::Float);
   if (product && !node.isRefused())
@@ -455,8 +460,6 @@ void matMulBnb4(NodeContext &node) {
 }
 
 } // namespace
-
-Value storedTable(NodeContext &node, const BlockMatrix &matrix) { return storedMatrix(node, matrix); }
 
 llvm::ArrayRef<OpRow> microsoftBlockOps() {
   static const OpRow rows[] = {

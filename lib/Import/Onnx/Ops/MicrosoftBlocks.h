@@ -29,9 +29,6 @@ bool checkBlocks(NodeContext &node, BlockMatrix &matrix);
 /// Returns the matrix in f32, [outputs, inputs of whole blocks]; null if the node is refused.
 mlir::Value blockMatrix(NodeContext &node, const BlockMatrix &matrix);
 
-/// Returns it if all of it lies in the file, and stays there; null otherwise.
-mlir::Value storedTable(NodeContext &node, const BlockMatrix &matrix);
-
 } // namespace intarsia::onnx
 
 #endif

@@ -3,8 +3,9 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. Experts with a gate are
-// nn.experts. Of others all are computed, and those that a token did not choose count as nothing.
+// Definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. Experts whose activation
+// nn.experts has become that op. Other experts are all computed for each token, and the results of those that it did
+// not choose are left out of its sum.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/MicrosoftActivations.h"
 #include "lib/Import/Onnx/Ops/MicrosoftBlocks.h"
@@ -16,8 +17,6 @@ using namespace mlir;
 
 namespace intarsia::onnx {
 namespace {
-
-bool isComputed(DataType type) { return isComputedByNn(type); }
 
 /// Matrices [experts, outputs, inputs] and their biases [experts, outputs], in f32; null where there are none.
 struct Layer {
@@ -274,7 +273,7 @@ void build(NodeContext &node, Experts experts, size_t routerWeights) {
 
 /// Inputs: rows, logits of experts, then a weight and a bias of each layer.
 void mixture(NodeContext &node) {
-  if (!node.isOf(0, isComputed, "floats of 16 or 32 bits") || !node.areOneType({0, 1, 2, 3, 4, 5, 6, 7}))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 3, 4, 5, 6, 7}))
     return;
   DataType type = node.typeOf(0);
   auto tensor = [&](size_t input) {
@@ -296,26 +295,25 @@ void mixture(NodeContext &node) {
 /// Inputs: rows, logits of experts, weight, scales and bias of each layer, zero points of each, and weights of experts
 /// that are used in place of what the logits give.
 void quantizedMixture(NodeContext &node) {
-  if (!node.isOf(0, isComputed, "floats of 16 or 32 bits") || !node.areOneType({0, 1, 4, 7, 10, 14}))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 4, 7, 10, 14}))
     return;
   if (node.text("quant_type", "int") != "int")
     return node.refuse("attribute 'quant_type' is '" + node.text("quant_type", "int") + "', must be int");
   if (node.integer("weights_prepacked", -1) > 0)
     return node.refuse("attribute 'weights_prepacked' must be 0: other layouts are those of devices");
   int64_t block = node.integer("block_size", 0), bits = node.integer("expert_weight_bits", 4);
-  auto isBytes = [](DataType type) { return type == DataType::Uint8; };
   auto layerOf = [&](size_t weight, size_t zeros, llvm::StringRef bitsName) -> Layer {
     Shape shape = node.shapeOf(weight);
     BlockMatrix matrix{0, 0, node.integer(bitsName, bits), std::max<int64_t>(block, 0)};
-    if (!node.isOf(weight, isBytes, "uint8") || shape.size() != 3 || !isStatic(shape) || !node.has(weight + 1) ||
-        !node.isOf(weight + 1, isComputed, "floats of 16 or 32 bits") || shape[0].value < 1 ||
+    if (!node.isOf(weight, isUint8, "uint8") || shape.size() != 3 || !isStatic(shape) || !node.has(weight + 1) ||
+        !node.isComputed(weight + 1) || shape[0].value < 1 ||
         llvm::MulOverflow(shape[0].value, shape[1].value, matrix.outputs) || matrix.bits < 1 ||
         llvm::MulOverflow(shape[2].value, 8 / std::min<int64_t>(matrix.bits, 8), matrix.inputs)) {
       node.refuse("a weight is not [experts, outputs, bytes] with scales");
       return {};
     }
-    if (node.has(zeros) && (!matrix.block || !node.isOf(zeros, isBytes, "uint8"))) {
-      node.refuse("zero points are imported for blocks alone");
+    if (node.has(zeros) && (!matrix.block || !node.isOf(zeros, isUint8, "uint8"))) {
+      node.refuse("zero points need the attribute 'block_size'");
       return {};
     }
     if (!checkBlocks(node, matrix))

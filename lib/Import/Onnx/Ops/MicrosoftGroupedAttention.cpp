@@ -9,6 +9,7 @@
 
 #include "lib/Import/Onnx/Ops/MicrosoftActivations.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -76,9 +77,10 @@ struct Lengths {
   Value begin, total;
 };
 
-Lengths lengthsOf(NodeContext &node, Value given, const Size &batch, const Size &sequence) {
+/// Reads how many tokens, minus 1, each sequence has after the call. The cache has `rows` for each.
+Lengths lengthsOf(NodeContext &node, Value given, const Size &batch, const Size &sequence, const Size &rows) {
   Value last = node.reshaped(given, {batch});
-  OpFoldResult count = node.ir().size(sequence);
+  OpFoldResult count = node.ir().size(sequence), most = node.ir().size(rows);
   Type i64 = node.ops().getI64Type();
   auto computed = [&](llvm::function_ref<Value(OpBuilder &, Location, Value)> body) {
     Value result =
@@ -92,6 +94,10 @@ Lengths lengthsOf(NodeContext &node, Value given, const Size &batch, const Size 
   };
   // A prompt that is shorter than others begins at 0 too: what is behind it is padding.
   Value begin = computed([&](OpBuilder &b, Location at, Value total) -> Value {
+    // A cache that is a buffer has no place for more tokens than its rows, and these would be lost.
+    Value room = arith::IndexCastOp::create(b, at, i64, indexOf(b, at, most));
+    Value fits = arith::CmpIOp::create(b, at, arith::CmpIPredicate::sle, total, room);
+    cf::AssertOp::create(b, at, fits, "'seqlens_k' has more tokens than the cache has rows");
     Value length = arith::IndexCastOp::create(b, at, i64, indexOf(b, at, count));
     Value zero = arith::ConstantOp::create(b, at, b.getI64IntegerAttr(0));
     return arith::MaxSIOp::create(b, at, arith::SubIOp::create(b, at, total, length), zero);
@@ -168,8 +174,7 @@ void groupQueryAttention(NodeContext &node) {
     node.refuse("attribute 'sliding_window_cache' must be 0");
   if (node.isWanted(3))
     node.refuse("output 3 is not imported");
-  if (!isAttended(node, 0) || !node.areOneType({0, 1, 2, 3, 4, 7, 8, 11, 14, 15}) ||
-      !node.isOf(5, [](DataType each) { return each == DataType::Int32; }, "int32"))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 3, 4, 7, 8, 11, 14, 15}) || !node.isOf(5, isInt32, "int32"))
     return;
   bool isPacked = !node.has(1) && !node.has(2);
   Shape shape = node.graph.shapeOf(node.at, query);
@@ -203,49 +208,6 @@ void groupQueryAttention(NodeContext &node) {
     return node.refuse("input 'seqlens_k' does not have one number for each sequence");
   if (!node.graph.areEqual(ofGiven[0], batch) && ofGiven.size() == 2)
     return node.refuse("input 'seqlens_k' does not have one number for each sequence");
-  Lengths lengths = lengthsOf(node, given, ofGiven[0], sequence);
-  if (node.has(14) != node.has(15))
-    return node.refuse("one of the norms of queries and keys is missing");
-  if (node.has(14)) {
-    double epsilon = node.number("qk_norm_epsilon", 1e-6f);
-    auto normal = [&](Value rows, size_t input) {
-      Value scale = node.tensor(input);
-      if (tensorType(scale).getRank() != 1 || tensorType(scale).getDimSize(0) != features) {
-        node.refuse("input " + llvm::Twine(input) + " does not have " + llvm::Twine(features) + " elements");
-        return rows;
-      }
-      Shape sizes = node.graph.shapeOf(node.at, rows);
-      Value result = node.ir().rmsNorm(node.at, rows, scale, epsilon);
-      node.graph.setShape(result, sizes);
-      return result;
-    };
-    heads.query = normal(heads.query, 14);
-    heads.key = normal(heads.key, 15);
-  }
-  if (node.integer("do_rotary", 0) != 0) {
-    if (!node.has(7) || !node.has(8))
-      return node.refuse("tables of cosines and sines are missing");
-    Value positions;
-    if (node.has(9)) {
-      positions = node.tensor(9);
-      if (!node.isOf(9, isIndex, "int32 or int64"))
-        return;
-    } else {
-      positions = node.ir().elementwise(node.at, node.ops().getI64Type(), {batch, sequence}, {{lengths.begin, {0}}},
-                                        [](OpBuilder &b, Location at, ValueRange v) -> Value {
-                                          Value index = linalg::IndexOp::create(b, at, 1);
-                                          Value number = arith::IndexCastOp::create(b, at, b.getI64Type(), index);
-                                          return arith::AddIOp::create(b, at, v[0], number);
-                                        });
-      node.graph.setShape(positions, {batch, sequence});
-    }
-    heads.query = rotated(node, heads.query, positions, 7, type, node.integer("rotary_interleaved", 0) != 0);
-    heads.key = node.isRefused()
-                    ? heads.key
-                    : rotated(node, heads.key, positions, 7, type, node.integer("rotary_interleaved", 0) != 0);
-    if (node.isRefused())
-      return;
-  }
   // Rows of the cache after the call. A past whose length no call decides is a buffer, which stays as long as it is.
   if (node.has(3) != node.has(4))
     return node.refuse("past keys or past values are missing");
@@ -263,6 +225,43 @@ void groupQueryAttention(NodeContext &node) {
       rows = node.compute(importer::SizeOp::Add, past, sequence);
     else
       rows = std::max(past.value, total.value_or(past.value));
+  }
+  Lengths lengths = lengthsOf(node, given, ofGiven[0], sequence, rows);
+  if (node.has(14) != node.has(15))
+    return node.refuse("one of the norms of queries and keys is missing");
+  if (node.has(14)) {
+    double epsilon = node.number("qk_norm_epsilon", 1e-6f);
+    auto normal = [&](Value tokens, size_t input) {
+      Value scale = node.tensor(input);
+      if (tensorType(scale).getRank() != 1 || tensorType(scale).getDimSize(0) != features) {
+        node.refuse("input " + llvm::Twine(input) + " does not have " + llvm::Twine(features) + " elements");
+        return tokens;
+      }
+      Shape sizes = node.graph.shapeOf(node.at, tokens);
+      Value result = node.ir().rmsNorm(node.at, tokens, scale, epsilon);
+      node.graph.setShape(result, sizes);
+      return result;
+    };
+    heads.query = normal(heads.query, 14);
+    heads.key = normal(heads.key, 15);
+  }
+  if (node.integer("do_rotary", 0) != 0) {
+    if (!node.has(7) || !node.has(8))
+      return node.refuse("tables of cosines and sines are missing");
+    Value positions;
+    if (node.has(9)) {
+      positions = node.tensor(9);
+      if (!node.isOf(9, isIndex, "int32 or int64"))
+        return;
+    } else {
+      positions = positionsFrom(node, lengths.begin, batch, sequence);
+    }
+    heads.query = rotated(node, heads.query, positions, 7, type, node.integer("rotary_interleaved", 0) != 0);
+    heads.key = node.isRefused()
+                    ? heads.key
+                    : rotated(node, heads.key, positions, 7, type, node.integer("rotary_interleaved", 0) != 0);
+    if (node.isRefused())
+      return;
   }
   auto whole = [&](size_t input, Value added) {
     Value before = node.has(input) ? node.tensor(input) : added;

@@ -77,10 +77,12 @@ void fusedGemm(NodeContext &node) {
 void gemmFastGelu(NodeContext &node) {
   Value left = node.tensor(0), right = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
   DataType type = node.typeOf(0);
-  if (!node.areOneType({0, 1, 2}) || !node.isOf(0, isComputedByNn, "floats of 16 or 32 bits"))
+  if (!node.areOneType({0, 1, 2}) || !node.isComputed(0))
     return;
   std::optional<Value> product = matrixProduct(node, left, right, type);
   if (!product)
+    return;
+  if (bias && !node.isBroadcastTo(bias, node.graph.shapeOf(node.at, *product), "bias"))
     return;
   Value sum = sumOf(node, {*product, bias}, type);
   if (Value result = Part(node, "Gelu").with(sum, type).set("approximate", "tanh").build())
@@ -108,7 +110,10 @@ template <bool isChannelsLast> void fusedConv(NodeContext &node) {
       return;
     if (tensorType(other).getRank() != tensorType(sum).getRank())
       return node.refuse("input 'Z' has " + llvm::Twine(tensorType(other).getRank()) + " dimensions");
-    sum = sumOf(node, {sum, first(other)}, type);
+    other = first(other);
+    if (!node.isBroadcastTo(other, node.graph.shapeOf(node.at, sum), "Z"))
+      return;
+    sum = sumOf(node, {sum, other}, type);
   }
   const Attribute *given = node.attribute("activation_params");
   if (given && given->type != AttributeType::Floats)
@@ -145,7 +150,7 @@ void cDist(NodeContext &node) {
   Shape rows = node.graph.shapeOf(node.at, left), others = node.graph.shapeOf(node.at, right);
   if (rows.size() != 2 || others.size() != 2 ||
       (!rows[1].isDynamic() && !others[1].isDynamic() && rows[1].value != others[1].value))
-    return node.refuse("inputs are no matrices of as many columns");
+    return node.refuse("inputs must be matrices with equal numbers of columns");
   Value sums =
       node.ir().reduce(node.at, node.numberAttribute(type, 0), {rows[0], others[0], rows[1]}, {0, 1},
                        {{left, {0, 2}}, {right, {1, 2}}}, [](OpBuilder &b, Location at, ValueRange v) -> Value {

@@ -16,8 +16,6 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-bool isNormalised(NodeContext &node) { return node.isOf(0, isComputedByNn, "floats of 16 or 32 bits"); }
-
 /// Refuses vectors that do not have a number for each feature of the rows, which are the last dimension.
 bool areOfFeatures(NodeContext &node, Value rows, llvm::ArrayRef<Value> vectors) {
   Shape shape = node.graph.shapeOf(node.at, rows);
@@ -83,11 +81,11 @@ template <bool hasMean> void skipNorm(NodeContext &node) {
   Value beta = hasMean && node.has(3) ? node.tensor(3) : Value();
   Value bias = node.has(biasInput) ? node.tensor(biasInput) : Value();
   DataType type = node.typeOf(0);
-  if (!isNormalised(node) || !node.areOneType({0, 1, 2, 3, biasInput}) ||
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 3, biasInput}) ||
       !areOfFeatures(node, input, {gamma, beta, bias}))
     return;
-  if (tensorType(skip).getRank() > tensorType(input).getRank())
-    return node.refuse("input 'skip' has more dimensions than the input");
+  if (!node.isBroadcastTo(skip, node.graph.shapeOf(node.at, input), "skip"))
+    return;
   Value sum = sumOf(node, {input, skip, bias}, type);
   if (node.isRefused())
     return;
@@ -101,7 +99,7 @@ void simplifiedNorm(NodeContext &node) {
   if (node.isWanted(1)) {
     Value x = node.tensor(0);
     int64_t rank = tensorType(x).getRank(), axis = node.axis(node.integer("axis", -1), rank);
-    if (!isNormalised(node))
+    if (!node.isComputed(0))
       return;
     llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(axis, rank));
     Value wide = node.cast(x, node.typeOf(0), DataType::Float);
@@ -110,7 +108,7 @@ void simplifiedNorm(NodeContext &node) {
   // The scale and the result may have another type than the input.
   DataType type = node.typeOf(1), computed = node.typeOf(0) == type ? type : DataType::Float;
   Value x = node.tensor(0), scale = node.tensor(1);
-  if (!isNormalised(node) || !node.isOf(1, isComputedByNn, "floats of 16 or 32 bits") || node.isRefused())
+  if (!node.isComputed(0) || !node.isComputed(1) || node.isRefused())
     return;
   Value result = Part(node, "RMSNormalization")
                      .with(node.cast(x, node.typeOf(0), computed), computed)
@@ -129,7 +127,7 @@ void gatedRmsNorm(NodeContext &node) {
   DataType type = node.typeOf(0), wide = DataType::Float;
   if (activation != "silu" && activation != "swish" && activation != "sigmoid")
     node.refuse("attribute 'activation' is '" + activation + "', must be silu, swish or sigmoid");
-  if (!isNormalised(node) || !node.areOneType({0, 1, 2}))
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2}))
     return;
   Shape shape = node.graph.shapeOf(node.at, x), own = node.graph.shapeOf(node.at, scale);
   if (shape.empty() || shape.back().isDynamic() || own.size() != 1 || own[0].isDynamic() || own[0].value < 1 ||
@@ -160,7 +158,7 @@ template <bool hasSkip> void groupNorm(NodeContext &node) {
   DataType type = node.typeOf(0);
   if (activation != 0 && activation != 1)
     node.refuse("attribute 'activation' is " + llvm::Twine(activation) + ", must be 0 or 1");
-  if (!isNormalised(node) || !node.areOneType({1, 2}))
+  if (!node.isComputed(0) || !node.areOneType({1, 2}))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
   size_t channels = isChannelsLast ? shape.size() - 1 : 1;
@@ -184,11 +182,11 @@ template <bool hasSkip> void groupNorm(NodeContext &node) {
         wide[0] = own[0];
       return node.reshaped(tensor, wide);
     };
-    images = sumOf(node, {images, ofChannels(skip), bias ? ofChannels(bias) : bias}, type);
-    if (node.isRefused())
+    skip = ofChannels(skip);
+    bias = bias ? ofChannels(bias) : bias;
+    if (!node.isBroadcastTo(skip, shape, "skip") || (bias && !node.isBroadcastTo(bias, shape, "bias")))
       return;
-    if (Shape sum = node.graph.shapeOf(node.at, images); sum.size() != shape.size())
-      return node.refuse("input 'skip' has more dimensions than the images");
+    images = sumOf(node, {images, skip, bias}, type);
     node.result(1, images, type);
   }
   Value result = node.ir().imageNorm(node.at, images, shape, node.cast(gamma, node.typeOf(1), type),
@@ -247,12 +245,19 @@ void embed(NodeContext &node, const Embedding &tables) {
     node.graph.setShape(indices, {shape[1]});
     positions = rowsOf(tables.positions, indices);
   }
-  Value sum = sumOf(node, {rowsOf(tables.words, words), positions}, tables.type);
+  Value sum = rowsOf(tables.words, words);
+  Shape rows = node.graph.shapeOf(node.at, sum);
+  if (!node.isBroadcastTo(positions, rows, "position_ids"))
+    return;
+  sum = sumOf(node, {sum, positions}, tables.type);
   if (tables.segments && node.has(1)) {
     Value segments = node.tensor(1);
     if (!node.isOf(1, isIndex, "int32 or int64"))
       return;
-    sum = sumOf(node, {sum, rowsOf(tables.segments, segments)}, tables.type);
+    segments = rowsOf(tables.segments, segments);
+    if (!node.isBroadcastTo(segments, rows, "segment_ids"))
+      return;
+    sum = sumOf(node, {sum, segments}, tables.type);
   }
   if (node.isRefused() || !areOfFeatures(node, sum, {tables.gamma, tables.beta}))
     return;
@@ -264,7 +269,6 @@ void embed(NodeContext &node, const Embedding &tables) {
   if (!node.has(tables.mask))
     return node.result(1, node.filled({shape[0]}, node.ops().getI32IntegerAttr(0)), DataType::Int32);
   Value mask = node.tensor(tables.mask);
-  auto isInt32 = [](DataType type) { return type == DataType::Int32; };
   if (!node.isOf(tables.mask, isInt32, "int32") || tensorType(mask).getRank() != 2)
     return node.refuse("input 'mask' is no matrix of integers");
   node.result(1, reduced(node, mask, DataType::Int32, Reduction::Sum, {1}, /*keepsDimensions=*/false), DataType::Int32);
@@ -274,7 +278,7 @@ void embedLayerNorm(NodeContext &node) {
   Embedding tables{node.tensor(2), node.tensor(3),   node.has(4) ? node.tensor(4) : Value(),
                    node.tensor(5), node.tensor(6),   node.typeOf(2),
                    /*mask=*/7,     /*positionIds=*/8};
-  if (node.isOf(2, isComputedByNn, "floats of 16 or 32 bits") && node.areOneType({2, 3, 4, 5, 6}) && !node.isRefused())
+  if (node.isComputed(2) && node.areOneType({2, 3, 4, 5, 6}) && !node.isRefused())
     embed(node, tables);
 }
 
@@ -289,7 +293,7 @@ void quantizedEmbedLayerNorm(NodeContext &node) {
     }
     Value tensor = node.tensor(input);
     node.isOf(input, isByte, "int8 or uint8");
-    node.isOf(scale, [](DataType type) { return type == DataType::Float; }, "float");
+    node.isOf(scale, isSingle, "float");
     Value by = oneNumber(node, scale, "scale");
     Value offset = node.has(zero) && node.areOneType({input, zero}) ? oneNumber(node, zero, "zero_point") : Value();
     if (node.isRefused())

@@ -17,8 +17,6 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-bool isSingle(DataType type) { return type == DataType::Float; }
-
 /// Returns the zero point of a tensor, if it has one; refuses one of another type.
 Value zeroOf(NodeContext &node, size_t input, size_t zero) {
   if (!node.has(zero) || !node.areOneType({input, zero}))
@@ -142,14 +140,6 @@ void qLinearWhere(NodeContext &node) {
 
 //===-- Products ----------------------------------------------------------------------------------------------===//
 
-/// Returns the product of two scales of f32 and a factor.
-Value factorOf(NodeContext &node, Value left, Value right, double by = 1) {
-  return combine(node, {left, right}, DataType::Float, [&](Scalars &s, Value x, Value y) -> Value {
-    Value product = arith::MulFOp::create(s.builder, s.at, x, y);
-    return by == 1 ? product : Value(arith::MulFOp::create(s.builder, s.at, product, s.number(by)));
-  });
-}
-
 /// Returns a scale of the columns of a product in f32.
 Value scaleOfColumns(NodeContext &node, size_t input, Value sums, llvm::StringRef name) {
   Shape shape = node.graph.shapeOf(node.at, sums);
@@ -175,14 +165,16 @@ void qGemm(NodeContext &node) {
       node.isOf(scale, isSingle, "float");
   if (!sums || node.isRefused())
     return;
-  Value factor = factorOf(node, oneNumber(node, 1, "a_scale"), scaleOfColumns(node, 4, sums, "b_scale"), alpha);
+  Value ofResult = node.has(7) ? oneNumber(node, 7, "y_scale") : Value();
+  Value factor =
+      factorOf(node, oneNumber(node, 1, "a_scale"), scaleOfColumns(node, 4, sums, "b_scale"), ofResult, alpha);
   Value added;
   if (node.has(6)) {
     added = node.tensor(6);
-    if (!node.isOf(
-            6, [](DataType type) { return type == DataType::Int32; }, "int32") ||
-        tensorType(added).getRank() > 2)
+    if (!node.isOf(6, isInt32, "int32") || tensorType(added).getRank() > 2)
       return node.refuse("input 'C' is no matrix of int32");
+    if (!node.isBroadcastTo(added, node.graph.shapeOf(node.at, sums), "C"))
+      return;
   }
   if (!node.has(7)) {
     if (added)
@@ -195,11 +187,8 @@ void qGemm(NodeContext &node) {
   if (!isByte(to))
     return node.refuse("results are of type " + nameOf(to));
   Value zero = node.has(8) ? oneNumber(node, 8, "y_zero_point") : Value();
-  Value whole =
-      combine(node, {factor, oneNumber(node, 7, "y_scale")}, DataType::Float,
-              [](Scalars &s, Value x, Value y) -> Value { return arith::DivFOp::create(s.builder, s.at, x, y); });
   if (!node.isRefused())
-    node.result(0, requantized(node, sums, added, whole, zero, to), to);
+    node.result(0, requantized(node, sums, added, factor, zero, to), to);
 }
 
 /// Returns sums times a factor, plus a bias of the columns in f32.
@@ -210,6 +199,7 @@ Value floatOf(NodeContext &node, Value sums, Value factor, size_t bias) {
   Value added = node.cast(node.tensor(bias), node.typeOf(bias), DataType::Float);
   if (tensorType(added).getRank() > 1)
     node.refuse("the bias has " + llvm::Twine(tensorType(added).getRank()) + " dimensions");
+  node.isBroadcastTo(added, node.graph.shapeOf(node.at, result), "bias");
   return node.isRefused() ? result : sumOf(node, {result, added}, DataType::Float);
 }
 
@@ -233,7 +223,7 @@ void dynamicQuantizeMatMul(NodeContext &node) {
 void matMulIntegerToFloat(NodeContext &node) {
   DataType type = node.typeOf(2);
   ByteOperand left = byteOperand(node, 0, 4), right = byteOperand(node, 1, 5);
-  if (!node.isOf(2, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({2, 3, 6}))
+  if (!node.isComputed(2) || !node.areOneType({2, 3, 6}))
     return;
   if (left.zero)
     left.zero = oneNumber(node, 4, "a_zero_point");
@@ -251,7 +241,7 @@ void matMulIntegerToFloat(NodeContext &node) {
 void qAttention(NodeContext &node) {
   DataType type = node.typeOf(3);
   ByteOperand left = byteOperand(node, 0, 6), right = byteOperand(node, 1, 7);
-  if (!node.isOf(3, isComputedByNn, "floats of 16 or 32 bits") || !node.areOneType({2, 3, 4, 8}))
+  if (!node.isComputed(3) || !node.areOneType({2, 3, 4, 8}))
     return;
   if (node.integer("past_present_share_buffer", 0) != 0)
     return node.refuse("attribute 'past_present_share_buffer' must be 0");

@@ -13,9 +13,6 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// True for elements that ops of nn normalise; refuses others.
-bool isNormalised(NodeContext &node) { return node.isOf(0, isComputedByNn, "floats of 16 or 32 bits"); }
-
 /// Normalises each channel, dimension 1, by mean and variance of its elements, and moves those of the training data
 /// towards them. `vectors` are the scale, the bias, the mean and the variance.
 void trainedBatchNorm(NodeContext &node, Value images, llvm::ArrayRef<Value> vectors, double epsilon) {
@@ -78,12 +75,12 @@ void batchNorm(NodeContext &node) {
                   " dimensions");
   if (rank < 2)
     node.refuse("images have " + llvm::Twine(rank) + " dimensions");
-  if (!isNormalised(node))
+  if (!node.isComputed(0))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
   if (isTraining) {
     for (size_t number : {1, 2, 3, 4})
-      node.isOf(number, isComputedByNn, "floats of 16 or 32 bits");
+      node.isComputed(number);
     for (Value vector : vectors)
       if (!node.graph.areEqual(node.graph.shapeOf(node.at, vector)[0], shape[1]))
         node.refuse("an input has no number for each channel");
@@ -146,10 +143,10 @@ Value imageNormOfCall(NodeContext &node, Value images, const Size &groups, Value
 }
 
 /// Normalises groups of channels over their positions.
-void imageNorm(NodeContext &node, int64_t groups) {
-  Value images = node.tensor(0), scale = node.tensor(1), bias = node.tensor(2);
+void imageNorm(NodeContext &node, int64_t groups, Value scale, Value bias) {
+  Value images = node.tensor(0);
   double epsilon = node.number("epsilon", 1e-5f);
-  if (!isNormalised(node))
+  if (!node.isComputed(0))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
   bool isOfCall = shape.size() > 1 && shape[1].isDynamic();
@@ -167,16 +164,35 @@ void imageNorm(NodeContext &node, int64_t groups) {
   node.result(result);
 }
 
-void instanceNorm(NodeContext &node) { imageNorm(node, 0); }
+void instanceNorm(NodeContext &node) { imageNorm(node, 0, node.tensor(1), node.tensor(2)); }
 
-/// Since version 21 scales are those of channels, before it of groups.
+/// Before version 21 a scale and a bias are those of a group, and channels of a group share them.
+Value ofChannels(NodeContext &node, size_t input, const Size &channels, int64_t groups) {
+  Value vector = node.tensor(input);
+  Shape shape = node.graph.shapeOf(node.at, vector);
+  if (shape.size() != 1 || shape[0].isDynamic() || shape[0].value != groups) {
+    node.refuse("input '" + llvm::Twine(input == 1 ? "scale" : "bias") + "' does not have a number for each of " +
+                llvm::Twine(groups) + " groups");
+    return vector;
+  }
+  Size each = node.compute(importer::SizeOp::Divide, channels, groups);
+  return node.reshaped(node.broadcastTo(node.reshaped(vector, {groups, 1}), {groups, each}), {channels});
+}
+
 void groupNorm(NodeContext &node) {
   int64_t groups = node.integer("num_groups", 0);
-  if (groups < 1)
-    return node.refuse("attribute 'num_groups' is " + llvm::Twine(groups));
-  if (node.version < 21)
-    return node.refuse("is imported from version 21 on");
-  imageNorm(node, groups);
+  Shape shape = node.shapeOf(0);
+  if (groups < 1 || shape.size() < 2)
+    return node.refuse("attribute 'num_groups' is " + llvm::Twine(groups) + ", of images of " +
+                       llvm::Twine(shape.size()) + " dimensions");
+  if (node.version >= 21)
+    return imageNorm(node, groups, node.tensor(1), node.tensor(2));
+  if (!shape[1].isDynamic() && shape[1].value % groups != 0)
+    return node.refuse("attribute 'num_groups' is " + llvm::Twine(groups) + ", of " + llvm::Twine(shape[1].value) +
+                       " channels");
+  Value scale = ofChannels(node, 1, shape[1], groups), bias = ofChannels(node, 2, shape[1], groups);
+  if (!node.isRefused())
+    imageNorm(node, groups, scale, bias);
 }
 
 /// Normalises over all dimensions from an axis on, with scales of their shape.
@@ -186,7 +202,9 @@ void layerNorm(NodeContext &node) {
   DataType type = node.typeOf(0);
   Shape shape = node.graph.shapeOf(node.at, x);
   int64_t axis = node.axis(node.integer("axis", -1), shape.size());
-  if (!isNormalised(node))
+  if (!node.isComputed(0))
+    return;
+  if (!node.isBroadcastTo(scale, shape, "Scale") || (bias && !node.isBroadcastTo(bias, shape, "B")))
     return;
   auto rank = int64_t(shape.size());
   llvm::ArrayRef<Size> sizes = shape;
@@ -233,7 +251,9 @@ void rmsNorm(NodeContext &node) {
   Shape shape = node.graph.shapeOf(node.at, x);
   auto rank = int64_t(shape.size());
   int64_t axis = node.axis(node.integer("axis", -1), rank);
-  if (!isNormalised(node))
+  if (!node.isComputed(0))
+    return;
+  if (!node.isBroadcastTo(scale, shape, "scale"))
     return;
   Shape own = node.graph.shapeOf(node.at, scale);
   bool isVector = int64_t(own.size()) == rank - axis;
@@ -267,10 +287,15 @@ void localResponseNorm(NodeContext &node) {
   double alpha = node.number("alpha", 0.0001f), beta = node.number("beta", 0.75), bias = node.number("bias", 1);
   int64_t size = node.integer("size", 0);
   Shape shape = node.graph.shapeOf(node.at, images);
-  if (size < 1 || size > std::numeric_limits<int32_t>::max() || shape.size() < 3 || shape[1].isDynamic())
-    node.refuse("attribute 'size' is " + llvm::Twine(size) + ", of images of " + llvm::Twine(shape.size()) +
-                " dimensions");
-  if (!isNormalised(node))
+  // Of channels that the compiler knows a window has at most all; of others it goes through the whole window.
+  bool isOfCall = shape.size() > 1 && shape[1].isDynamic();
+  int64_t most = isOfCall ? 1 << 12 : std::numeric_limits<int32_t>::max();
+  if (size < 1 || size > most)
+    node.refuse("attribute 'size' is " + llvm::Twine(size) + ", must be 1 to " + llvm::Twine(most) +
+                (isOfCall ? " for channels of which the call decides the number" : ""));
+  if (shape.size() < 3)
+    node.refuse("images have " + llvm::Twine(shape.size()) + " dimensions, must have at least 3");
+  if (!node.isComputed(0))
     return;
   Value result = node.ir().responseNorm(node.at, images, /*axis=*/1, size, alpha, beta, bias);
   node.graph.setShape(result, shape);
@@ -300,8 +325,7 @@ void meanVarianceNorm(NodeContext &node) {
   DataType type = node.typeOf(0);
   int64_t rank = tensorType(x).getRank();
   llvm::SmallVector<int64_t> axes = node.integers("axes").value_or(llvm::SmallVector<int64_t>{0, 2, 3});
-  for (int64_t &axis : axes)
-    axis = node.axis(axis, rank, "axes");
+  axes = node.axes(axes, rank);
   if (node.isRefused())
     return;
   Statistics statistics = statisticsOf(node, x, type, axes);

@@ -15,8 +15,8 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// Returns how far windows reach behind the pads so that their number is rounded up: a window that would begin in the
-/// pads at the end is none.
+/// Returns how many elements behind the pads are read where the number of windows is rounded up. A window that would
+/// begin in the pads at the end is not counted.
 int64_t reachOf(int64_t size, int64_t low, int64_t high, int64_t extent, int64_t stride) {
   int64_t rest = size + low + high - extent;
   int64_t count = llvm::divideCeil(std::max<int64_t>(rest, 0), stride) + 1;

@@ -85,8 +85,7 @@ Value ofRows(NodeContext &node, Value numbers) {
 void qLinearMatMul(NodeContext &node) {
   ByteOperand left = byteOperand(node, 0, 2), right = byteOperand(node, 3, 5);
   DataType to = node.typeOf(7), ofScale = node.typeOf(1);
-  if (!node.areOneType({1, 4, 6}) || !node.isOf(1, isComputedByNn, "floats of 16 or 32 bits") ||
-      !node.isOf(7, isByte, "int8 or uint8"))
+  if (!node.areOneType({1, 4, 6}) || !node.isComputed(1) || !node.isOf(7, isByte, "int8 or uint8"))
     return;
   Value sums = exactMatrixProduct(node, left, right);
   if (!sums)
@@ -96,12 +95,10 @@ void qLinearMatMul(NodeContext &node) {
   Value zero = ofRows(node, node.tensor(7));
   if (node.isRefused())
     return;
-  Value factor =
-      combine(node, {ofLeft, ofRight, ofResult}, DataType::Float, [](Scalars &s, Value x, Value y, Value z) -> Value {
-        Value product = arith::MulFOp::create(s.builder, s.at, x, y);
-        return arith::DivFOp::create(s.builder, s.at, product, z);
-      });
-  node.result(0, requantized(node, sums, {}, factor, zero, to), to);
+  Value factor = factorOf(node, ofLeft, ofRight, ofResult);
+  Value result = requantized(node, sums, {}, factor, zero, to);
+  if (!node.isRefused())
+    node.result(0, result, to);
 }
 
 } // namespace

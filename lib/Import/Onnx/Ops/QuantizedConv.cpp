@@ -27,9 +27,13 @@ Value sumsOf(NodeContext &node, const Inputs &inputs, bool isChannelsLast) {
   if (node.isRefused())
     return {};
   Shape shape = node.graph.shapeOf(node.at, weight.tensor);
-  if (shape.size() < 3 || !isStatic(shape) || tensorType(images.tensor).getRank() != int64_t(shape.size())) {
+  if (shape.size() < 3 || tensorType(images.tensor).getRank() != int64_t(shape.size())) {
     node.refuse("images have " + llvm::Twine(tensorType(images.tensor).getRank()) + " dimensions and the weight " +
-                llvm::Twine(shape.size()) + "; both need 3 to 5");
+                llvm::Twine(shape.size()) + "; both need as many, 3 to 5");
+    return {};
+  }
+  if (!isStatic(shape)) {
+    node.refuse("the weight has sizes that the call decides, and they must be known to the compiler");
     return {};
   }
   if (images.zero)
@@ -68,22 +72,19 @@ void qLinearConv(NodeContext &node) {
   Shape shape = node.graph.shapeOf(node.at, sums);
   size_t behind = shape.size() - 2;
   for (size_t scale : {1, 4, 6})
-    node.isOf(scale, [](DataType type) { return type == DataType::Float; }, "float");
+    node.isOf(scale, isSingle, "float");
   Value ofImages = oneNumber(node, 1, "x_scale"), ofResult = oneNumber(node, 6, "y_scale");
   Value ofWeight = onePerIndex(node, 4, shape[1], behind, "w_scale"), zero = oneNumber(node, 7, "y_zero_point");
   Value bias;
   if (node.has(8)) {
-    node.isOf(8, [](DataType type) { return type == DataType::Int32; }, "int32");
+    node.isOf(8, isInt32, "int32");
     bias = onePerIndex(node, 8, shape[1], behind, "B");
   }
   if (node.isRefused())
     return;
-  Value factor = combine(node, {ofImages, ofWeight, ofResult}, DataType::Float,
-                         [](Scalars &s, Value x, Value w, Value y) -> Value {
-                           Value product = arith::MulFOp::create(s.builder, s.at, x, w);
-                           return arith::DivFOp::create(s.builder, s.at, product, y);
-                         });
-  Value result = requantized(node, sums, bias, factor, zero, to);
+  Value result = requantized(node, sums, bias, factorOf(node, ofImages, ofWeight, ofResult), zero, to);
+  if (node.isRefused())
+    return;
   node.result(0, isChannelsLast ? node.ir().channelsLast(node.at, result) : result, to);
 }
 

@@ -19,8 +19,12 @@ void random(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> randomOps() {
   static const OpRow rows[] = {
-      {"", "Bernoulli", 15, random},       {"", "Multinomial", 7, random},   {"", "RandomNormal", 1, random},
-      {"", "RandomNormalLike", 1, random}, {"", "RandomUniform", 1, random}, {"", "RandomUniformLike", 1, random},
+      {"", "Bernoulli", 15, random, Takes::Numbers, /*inSingle=*/false, /*isRefused=*/true},
+      {"", "Multinomial", 7, random, Takes::Numbers, /*inSingle=*/false, /*isRefused=*/true},
+      {"", "RandomNormal", 1, random, Takes::Numbers, /*inSingle=*/false, /*isRefused=*/true},
+      {"", "RandomNormalLike", 1, random, Takes::Numbers, /*inSingle=*/false, /*isRefused=*/true},
+      {"", "RandomUniform", 1, random, Takes::Numbers, /*inSingle=*/false, /*isRefused=*/true},
+      {"", "RandomUniformLike", 1, random, Takes::Numbers, /*inSingle=*/false, /*isRefused=*/true},
   };
   return rows;
 }

@@ -65,8 +65,7 @@ bool LinearAttention::check() {
   if (node.has(Beta) != isDelta)
     node.refuse("the rule '" + rule + (isDelta ? "' needs the input 'beta'" : "' has no input 'beta'"));
   scale = node.number("scale", 0);
-  return node.isOf(Query, isComputedByNn, "floats of 16 or 32 bits") && node.areOneType({0, 1, 2, 4, 5}) &&
-         (!node.has(Past) || node.isOf(Past, isComputedByNn, "floats of 16 or 32 bits"));
+  return node.isComputed(Query) && node.areOneType({0, 1, 2, 4, 5}) && (!node.has(Past) || node.isComputed(Past));
 }
 
 /// Returns rows [batch, tokens, heads * features] of an input as [batch, tokens, heads, features] in f32.

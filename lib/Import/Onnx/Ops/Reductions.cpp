@@ -172,8 +172,7 @@ template <Reduction kind> void reduce(NodeContext &node) {
   if (!hasAxes)
     reducedAxes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   else
-    for (int64_t axis : *axes)
-      reducedAxes.push_back(node.axis(axis, rank, "axes"));
+    reducedAxes = node.axes(*axes, rank);
   if (type == DataType::Bool) {
     Value bytes = node.cast(tensor, type, DataType::Uint8);
     if (!node.isRefused())

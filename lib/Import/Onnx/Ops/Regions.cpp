@@ -414,7 +414,8 @@ void centerCropPad(NodeContext &node) {
   if (!sizes || node.isRefused())
     return;
   Shape shape = node.graph.shapeOf(node.at, data), result = shape;
-  auto axes = node.integers("axes").value_or(llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
+  llvm::SmallVector<int64_t> axes =
+      node.axes(node.integers("axes").value_or(llvm::to_vector(llvm::seq<int64_t>(0, shape.size()))), shape.size());
   if (node.isRefused())
     return;
   if (axes.size() != sizes->size())
@@ -423,9 +424,6 @@ void centerCropPad(NodeContext &node) {
   Shape offsets(shape.size(), 0);
   bool isCut = true;
   for (auto [axis, size] : llvm::zip_equal(axes, *sizes)) {
-    axis = node.axis(axis, shape.size(), "axes");
-    if (node.isRefused())
-      return;
     if (!size.isDynamic() && size.value < 0)
       return node.refuse("input 'shape' has " + llvm::Twine(size.value));
     if (!node.graph.areEqual(size, shape[axis]) && (size.isDynamic() || shape[axis].isDynamic()))

@@ -115,10 +115,7 @@ Value number(NodeContext &node, size_t input, llvm::StringRef name, DataType typ
 void nonMaxSuppression(NodeContext &node) {
   Value boxes = node.tensor(0), scores = node.tensor(1);
   OpBuilder &ops = node.ops();
-  if (node.isRefused() ||
-      !node.isOf(
-          0, [](DataType type) { return type == DataType::Float; }, "float") ||
-      !node.areOneType({0, 1}) || !isOutsideOfBranches(node))
+  if (node.isRefused() || !node.isOf(0, isSingle, "float") || !node.areOneType({0, 1}) || !isOutsideOfBranches(node))
     return;
   Shape ofBoxes = node.graph.shapeOf(node.at, boxes), ofScores = node.graph.shapeOf(node.at, scores);
   auto differ = [](const Size &one, const Size &other) {

@@ -101,6 +101,10 @@ void reshape(NodeContext &node) {
   Shape before = node.graph.shapeOf(node.at, data);
   bool keepsZeros = node.integer("allowzero", 0) != 0;
   std::optional<size_t> rest;
+  if (keepsZeros && llvm::any_of(*shape, [](const Size &size) { return !size.isDynamic() && size.value == 0; }) &&
+      llvm::any_of(*shape, [](const Size &size) { return !size.isDynamic() && size.value == -1; }))
+    return node.refuse(
+        "'shape' has dimensions of 0 and of -1, which do not go together with the attribute 'allowzero'");
   for (auto [number, size] : llvm::enumerate(*shape)) {
     if (!size.isDynamic() && size.value == 0 && !keepsZeros) {
       if (number >= before.size())
@@ -163,10 +167,10 @@ void unsqueeze(NodeContext &node) {
   Shape before = node.graph.shapeOf(node.at, data), shape;
   auto rank = int64_t(before.size() + axes->size());
   llvm::SmallVector<bool> isNew(rank, false);
-  for (int64_t axis : *axes)
-    isNew[node.axis(axis, rank, "axes")] = true;
-  if (llvm::count(isNew, true) != int64_t(axes->size()))
-    return node.refuse("'axes' has an axis twice");
+  for (int64_t axis : node.axes(*axes, rank))
+    isNew[axis] = true;
+  if (node.isRefused())
+    return;
   size_t next = 0;
   for (bool inserted : isNew)
     shape.push_back(inserted ? Size(1) : before[next++]);
@@ -185,15 +189,14 @@ void squeeze(NodeContext &node) {
   for (auto [number, size] : llvm::enumerate(before))
     isGone[number] = !axes && !size.isDynamic() && size.value == 1;
   if (axes)
-    for (int64_t axis : *axes) {
-      int64_t dimension = node.axis(axis, before.size(), "axes");
-      if (node.isRefused())
-        return;
+    for (int64_t dimension : node.axes(*axes, before.size())) {
       if (!before[dimension].isDynamic() && before[dimension].value != 1)
         return node.refuse("dimension " + llvm::Twine(dimension) + " has " + llvm::Twine(before[dimension].value) +
                            " elements, not one");
       isGone[dimension] = true;
     }
+  if (node.isRefused())
+    return;
   for (auto [gone, size] : llvm::zip_equal(isGone, before))
     if (!gone)
       shape.push_back(size);
@@ -388,14 +391,15 @@ void slice(NodeContext &node) {
       (steps && steps->size() != starts->size()))
     return node.refuse("'starts', 'ends', 'axes' and 'steps' have different numbers of elements");
   int64_t rank = tensorType(data).getRank();
+  axes = node.axes(axes.value_or(llvm::to_vector(llvm::seq<int64_t>(0, starts->size()))), rank);
+  if (node.isRefused())
+    return;
   for (size_t number = 0; number < starts->size(); ++number) {
-    int64_t axis = node.axis(axes ? (*axes)[number] : int64_t(number), rank, "axes");
+    int64_t axis = (*axes)[number];
     int64_t step = steps ? (*steps)[number] : 1;
     if (step == 0 || step < std::numeric_limits<int32_t>::min())
       return node.refuse("'steps' has a step of " + llvm::Twine(step));
     step = std::min<int64_t>(step, std::numeric_limits<int32_t>::max());
-    if (node.isRefused())
-      return;
     Size size = node.graph.shapeOf(node.at, data)[axis];
     bool isForward = step > 0;
     if (!size.isDynamic() && size.value == 0)
@@ -412,6 +416,15 @@ void slice(NodeContext &node) {
   node.result(data);
 }
 
+/// Returns an element as an attribute of a type. Integers of 64 bits are not numbers of f64 on the way.
+TypedAttr attributeOf(NodeContext &node, const Element &element, DataType type) {
+  Type stored = node.irType(type);
+  if (element.isReal() || isa<FloatType>(stored))
+    return node.numberAttribute(type, element.number());
+  return node.ops().getIntegerAttr(stored,
+                                   llvm::APInt(64, uint64_t(element.integer)).trunc(stored.getIntOrFloatBitWidth()));
+}
+
 /// Pad, by a number, or by elements of the tensor.
 void pad(NodeContext &node) {
   Value data = node.tensor(0);
@@ -426,17 +439,17 @@ void pad(NodeContext &node) {
   auto kind = nn::symbolizePadKind(mode);
   if (!kind)
     return node.refuse("attribute 'mode' is '" + mode + "', must be constant, reflect, edge or wrap");
-  double value = node.version >= 11 ? 0 : node.number("value", 0);
+  Element value = node.version >= 11 ? Element(0) : Element::ofReal(node.number("value", 0));
   if (node.version >= 11 && node.has(2)) {
-    const Elements *known = node.elements(2, "constant_value");
+    const Elements *known = node.areOneType({0, 2}) ? node.elements(2, "constant_value") : nullptr;
     if (known && (known->values.size() != 1 || known->values[0].isSize()))
       return node.refuse("input 'constant_value' is not one number that is known to the compiler");
-    value = known ? known->values[0].number() : 0;
+    value = known ? known->values[0] : value;
   }
   llvm::SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   if (node.version >= 18 && node.has(3))
     if (auto given = node.integers(3, "axes"))
-      axes = *given;
+      axes = node.axes(*given, rank);
   if (node.isRefused())
     return;
   if (!pads || pads->size() != 2 * axes.size())
@@ -445,9 +458,8 @@ void pad(NodeContext &node) {
     return node.refuse("'pads' has a number of more than 32 bits");
   Shape low(rank, 0), high(rank, 0);
   for (auto [number, axis] : llvm::enumerate(axes)) {
-    int64_t dimension = node.axis(axis, rank, "axes");
-    low[dimension] = (*pads)[number];
-    high[dimension] = (*pads)[axes.size() + number];
+    low[axis] = (*pads)[number];
+    high[axis] = (*pads)[axes.size() + number];
   }
   Shape shape = node.graph.shapeOf(node.at, data);
   bool isInCall = !isStatic(low) || !isStatic(high);
@@ -463,9 +475,9 @@ void pad(NodeContext &node) {
   }
   if (node.isRefused() || !node.isCounted(shape))
     return;
-  bool isConstant = *kind == nn::PadKind::Constant;
+  bool isConstant = *kind == nn::PadKind::Constant, isZero = value.isReal() ? value.real == 0 : value.integer == 0;
   if (isInCall)
-    return node.result(paddedInCall(node, data, low, high, *kind, node.numberAttribute(type, value)));
+    return node.result(paddedInCall(node, data, low, high, *kind, attributeOf(node, value, type)));
   llvm::SmallVector<int64_t> numbersLow, numbersHigh;
   for (auto [before, after] : llvm::zip_equal(low, high)) {
     numbersLow.push_back(before.value);
@@ -478,7 +490,7 @@ void pad(NodeContext &node) {
   }
   Value result = nn::PadOp::create(node.ops(), node.at, node.ir().tensorType(shape, tensorType(data).getElementType()),
                                    data, *kind, numbersLow, numbersHigh,
-                                   isConstant && value != 0 ? node.numberAttribute(type, value) : TypedAttr());
+                                   isConstant && !isZero ? attributeOf(node, value, type) : TypedAttr());
   node.graph.setShape(result, shape);
   node.result(0, node.cast(result, type, node.typeOf(0)), node.typeOf(0));
 }
