@@ -27,10 +27,11 @@ def imported(tools: Any, folder: Path, data: bytes) -> subprocess.CompletedProce
 
 
 def check_refused(tools: Any, folder: Path, data: bytes, message: str) -> None:
-    """Check that a file is refused with a message that names it."""
+    """Check that a file is refused with one line that names it."""
     done = imported(tools, folder, data)
     assert done.returncode == 1, done
-    assert "bad.onnx: " in done.stderr.splitlines()[0], done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "bad.onnx: " in done.stderr, done.stderr
     assert message in done.stderr
 
 

@@ -101,6 +101,10 @@ CASES = {
         model(Tensor(graph([node("Add", "x w")], [X], stored={"w": named("w", floats(4))}) + field(5, named("w", floats(4))))),
         "the value 'w' is defined twice",
     ),
+    "sparse initializer": (
+        model(Tensor(RELU + field(15, field(1, named("w", floats(1))) + field(2, named("i", tensor([7]))) + field(3, 4)))),
+        "sparse initializers are not imported",
+    ),
     "input twice": (model(graph([node("Neg", "x")], [X, X])), "the value 'x' is defined twice"),
     "output twice": (model(graph([node("Neg", "x")], [X], "y y")), "output 'y' is listed twice"),
     "output of nothing": (model(graph([node("Neg", "x")], [X], "q")), "output 'q' is computed by no node"),
@@ -115,9 +119,8 @@ CASES = {
         "the function calls itself",
     ),
     "attribute of a call": (
-        called(function("F", node("Transpose", "x") + field(5, field(1, "perm") + field(20, 7) + field(21, "order")),
-                        node("Unsqueeze", "x", "z", axes=[0]), attributes=("order",))),
-        "(Unsqueeze, version 21)",
+        called(function("F", node("Cast", "x") + field(5, field(1, "to") + field(20, 2) + field(21, "type")), attributes=("type",))),
+        "(Cast, version 21)",
     ),
     # Branches and loops.
     "long loop": (loop(1 << 62), "more elements than memory can hold"),
@@ -249,7 +252,6 @@ CASES = {
 def test_bad_graphs(tools, tmp_path, name):
     data, message = CASES[name]
     check_refused(tools, tmp_path, data, message)
-    assert len(imported(tools, tmp_path, data).stderr.splitlines()) == 1
 
 
 GOOD = {

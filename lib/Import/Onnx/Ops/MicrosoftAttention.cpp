@@ -59,9 +59,9 @@ static Value sharing(NodeContext &node, Value tensor, int64_t count) {
   return node.reshaped(tensor, shape);
 }
 
-Value attended(NodeContext &node, const Heads &heads, Value mask, DataType type, double softcap) {
+Attended attended(NodeContext &node, const Heads &heads, DataType type, const AttentionOptions &options) {
   Shape ofQuery = node.graph.shapeOf(node.at, heads.query), ofKey = node.graph.shapeOf(node.at, heads.key);
-  Value query = heads.query;
+  Value query = heads.query, mask = options.mask;
   // Queries whose heads share keys are queries of one head: keys are not repeated.
   bool isShared = ofQuery[1].value != ofKey[1].value;
   if (isShared && (ofKey[1].value < 1 || ofQuery[1].value % ofKey[1].value != 0)) {
@@ -84,18 +84,25 @@ Value attended(NodeContext &node, const Heads &heads, Value mask, DataType type,
   part.with(query, type).with(heads.key, type).with(heads.value, type);
   if (mask)
     part.with(mask, type);
+  else
+    part.without();
+  if (options.pastKey)
+    part.with(options.pastKey, type).with(options.pastValue, type);
   if (double scale = node.number("scale", 0); scale != 0)
     part.set("scale", scale);
-  if (softcap > 0)
-    part.set("softcap", softcap);
-  Value result = part.build();
-  if (!result)
+  if (options.softcap > 0)
+    part.set("softcap", options.softcap);
+  if (options.isCausal)
+    part.set("is_causal", 1);
+  llvm::SmallVector<Value, 3> results = part.build({true, true, true});
+  Value result = results[0];
+  if (node.isRefused())
     return {};
   if (isShared) {
     Shape ofResult = node.graph.shapeOf(node.at, result);
     result = node.reshaped(result, {ofQuery[0], ofQuery[1], ofQuery[2], ofResult[3]});
   }
-  return rowsOf(node, result);
+  return {rowsOf(node, result), results[1], results[2]};
 }
 
 namespace {
@@ -233,34 +240,28 @@ void multiHeadAttention(NodeContext &node) {
     return;
   if (node.has(6) != node.has(7))
     return node.refuse("past keys or past values are missing");
-  bool isCausal = node.integer("unidirectional", 0) != 0;
-  Size past = 0;
-  auto withPast = [&](size_t input, Value current) {
-    if (!node.has(input))
-      return current;
-    Value before = node.tensor(input);
-    std::optional<Value> whole = node.joined({before, current}, 2);
-    past = node.graph.shapeOf(node.at, before)[2];
-    return whole.value_or(current);
-  };
-  for (size_t input : {6, 7})
-    if (node.has(input) && tensorType(node.tensor(input)).getRank() != 4)
-      return node.refuse("input " + llvm::Twine(input) + " does not have 4 dimensions");
-  split->key = withPast(6, split->key);
-  split->value = withPast(7, split->value);
-  if (node.isRefused())
-    return;
-  node.result(1, split->key, type);
-  node.result(2, split->value, type);
+  AttentionOptions options;
+  options.isCausal = node.integer("unidirectional", 0) != 0;
   Shape ofQuery = node.graph.shapeOf(node.at, split->query), ofKey = node.graph.shapeOf(node.at, split->key);
-  Value mask = node.has(4) ? maskOf(node, 4, type, ofQuery[0], ofKey[2]) : Value();
-  mask = node.isRefused() ? mask : withBias(node, mask, 5, type);
-  if (isCausal && !node.isRefused())
-    mask = sumOf(node, {mask, causalMask(node, type, ofQuery[2], ofKey[2], past)}, type);
+  Size keys = ofKey[2];
+  if (node.has(6)) {
+    options.pastKey = node.tensor(6);
+    options.pastValue = node.tensor(7);
+    for (Value past : {options.pastKey, options.pastValue})
+      if (tensorType(past).getRank() != 4)
+        return node.refuse("past keys and values must have 4 dimensions");
+    keys = node.compute(importer::SizeOp::Add, node.graph.shapeOf(node.at, options.pastKey)[2], keys);
+  }
+  options.mask = node.has(4) ? maskOf(node, 4, type, ofQuery[0], keys) : Value();
+  options.mask = node.isRefused() ? options.mask : withBias(node, options.mask, 5, type);
   if (node.isRefused())
     return;
-  if (Value result = attended(node, *split, mask, type))
-    node.result(0, result, type);
+  Attended result = attended(node, *split, type, options);
+  if (node.isRefused())
+    return;
+  node.result(0, result.rows, type);
+  node.result(1, result.key, type);
+  node.result(2, result.value, type);
 }
 
 //===-- Attention ---------------------------------------------------------------------------------------------===//
@@ -321,21 +322,6 @@ void rotaryEmbedding(NodeContext &node) {
 
 } // namespace
 
-Value causalMask(NodeContext &node, DataType type, const Size &queries, const Size &keys, const Size &past) {
-  OpFoldResult before = node.ir().size(past);
-  Type element = node.irType(type);
-  Value mask =
-      node.ir().elementwise(node.at, element, {queries, keys}, {}, [&](OpBuilder &b, Location at, ValueRange) -> Value {
-        Value query = linalg::IndexOp::create(b, at, 0), key = linalg::IndexOp::create(b, at, 1);
-        Value position = arith::AddIOp::create(b, at, query, getValueOrCreateConstantIndexOp(b, at, before));
-        Value isSeen = arith::CmpIOp::create(b, at, arith::CmpIPredicate::sle, key, position);
-        Value least = importer::floatConstant(b, at, element, -std::numeric_limits<double>::infinity());
-        return arith::SelectOp::create(b, at, isSeen, importer::floatConstant(b, at, element, 0), least);
-      });
-  node.graph.setShape(mask, {queries, keys});
-  return node.reshaped(mask, {1, 1, queries, keys});
-}
-
 Value positionsFrom(NodeContext &node, Value begin, const Size &batch, const Size &sequence) {
   Type i64 = node.ops().getI64Type();
   importer::Operand operand{begin, {}};
@@ -386,40 +372,38 @@ void attentionOfProjections(NodeContext &node, Value projections, DataType type,
               headsFirst(node, node.sliced(projections, 2, sizes[0] + sizes[1], sizes[2]), heads)};
   if (node.isRefused())
     return;
-  Size past = 0;
+  AttentionOptions options;
+  options.isCausal = node.integer("unidirectional", 0) != 0;
+  Shape ofKey = node.graph.shapeOf(node.at, split.key);
+  Size keys = ofKey[2];
   if (node.has(inputs.past)) {
     Value before = node.tensor(inputs.past);
     Shape own = node.graph.shapeOf(node.at, before);
     if (own.size() != 5 || own[0].isDynamic() || own[0].value != 2)
       return node.refuse("input 'past' is not [2, batch, heads, positions, features]");
-    past = own[3];
-    auto part = [&](int64_t which, Value current) {
-      Value one = node.reshaped(node.sliced(before, 0, which, 1), {own[1], own[2], own[3], own[4]});
-      return node.joined({one, current}, 2).value_or(current);
+    auto part = [&](int64_t which) {
+      return node.reshaped(node.sliced(before, 0, which, 1), {own[1], own[2], own[3], own[4]});
     };
-    split.key = part(0, split.key);
-    split.value = part(1, split.value);
+    options.pastKey = part(0);
+    options.pastValue = part(1);
+    keys = node.compute(importer::SizeOp::Add, own[3], keys);
   }
+  options.mask = node.has(inputs.mask) ? maskOf(node, inputs.mask, type, ofKey[0], keys) : Value();
+  options.mask = node.isRefused() ? options.mask : withBias(node, options.mask, inputs.bias, type);
   if (node.isRefused())
     return;
-  Shape ofKey = node.graph.shapeOf(node.at, split.key);
-  if (node.isWanted(1)) {
-    Shape wide = ofKey;
-    wide.insert(wide.begin(), 1);
-    if (sizes[2] != sizes[0])
-      return node.refuse("keys and values of different sizes are not one output");
-    std::optional<Value> both = node.joined({node.reshaped(split.key, wide), node.reshaped(split.value, wide)}, 0);
-    if (both)
-      node.result(1, *both, type);
-  }
-  Value mask = node.has(inputs.mask) ? maskOf(node, inputs.mask, type, ofKey[0], ofKey[2]) : Value();
-  mask = node.isRefused() ? mask : withBias(node, mask, inputs.bias, type);
-  if (node.integer("unidirectional", 0) != 0 && !node.isRefused())
-    mask = sumOf(node, {mask, causalMask(node, type, shape[1], ofKey[2], past)}, type);
+  Attended result = attended(node, split, type, options);
   if (node.isRefused())
     return;
-  if (Value result = attended(node, split, mask, type))
-    node.result(0, result, type);
+  node.result(0, result.rows, type);
+  if (!node.isWanted(1))
+    return;
+  if (sizes[2] != sizes[0])
+    return node.refuse("keys and values of different sizes are not one output");
+  Shape wide = node.graph.shapeOf(node.at, result.key);
+  wide.insert(wide.begin(), 1);
+  if (std::optional<Value> both = node.joined({node.reshaped(result.key, wide), node.reshaped(result.value, wide)}, 0))
+    node.result(1, *both, type);
 }
 
 llvm::ArrayRef<OpRow> microsoftAttentionOps() {

@@ -25,9 +25,21 @@ mlir::Value rowsOf(NodeContext &node, mlir::Value heads);
 /// Returns a part of a dimension of known size; refuses one that is outside.
 mlir::Value partOf(NodeContext &node, mlir::Value tensor, int64_t axis, int64_t begin, int64_t count);
 
-/// Builds attention of the standard, with a mask that is added to scores, and returns its result as rows; null if it is
-/// refused. The attribute `scale` is the node's; without a softcap it is 0.
-mlir::Value attended(NodeContext &node, const Heads &heads, mlir::Value mask, DataType type, double softcap = 0);
+/// What attention reads beside queries, keys and values.
+struct AttentionOptions {
+  mlir::Value mask;               ///< is added to scores; may be null
+  mlir::Value pastKey, pastValue; ///< keys and values before those of the call; may be null
+  bool isCausal = false;          ///< queries read no keys behind them; each head has keys of its own then
+  double softcap = 0;             ///< 0: none
+};
+
+/// Results of attention: rows [batch, sequence, heads * features], and all keys and values, those of the past first.
+struct Attended {
+  mlir::Value rows, key, value;
+};
+
+/// Builds attention of the standard; the results are null if it is refused. The attribute `scale` is the node's.
+Attended attended(NodeContext &node, const Heads &heads, DataType type, const AttentionOptions &options);
 
 /// Returns the sum of a mask and of an input that is added to scores; either may be missing.
 mlir::Value withBias(NodeContext &node, mlir::Value mask, size_t input, DataType type);
@@ -42,10 +54,6 @@ struct AttentionInputs {
 /// Builds attention of queries, keys and values that lie one behind the other in rows [batch, sequence, features], and
 /// sets the results of the node.
 void attentionOfProjections(NodeContext &node, mlir::Value projections, DataType type, const AttentionInputs &inputs);
-
-/// Returns what is added to scores [1, 1, queries, keys]: -inf for keys behind a query, which stands behind `past`
-/// keys.
-mlir::Value causalMask(NodeContext &node, DataType type, const Size &queries, const Size &keys, const Size &past);
 
 /// Returns positions [batch, sequence] of i64 that count from `begin`, i64 of the shape [batch] or [].
 mlir::Value positionsFrom(NodeContext &node, mlir::Value begin, const Size &batch, const Size &sequence);

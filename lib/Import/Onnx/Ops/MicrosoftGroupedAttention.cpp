@@ -287,8 +287,11 @@ void groupQueryAttention(NodeContext &node) {
   }
   if (node.isRefused())
     return;
-  if (Value result = attended(node, heads, mask, type, node.number("softcap", 0)))
-    node.result(0, result, type);
+  AttentionOptions options;
+  options.mask = mask;
+  options.softcap = node.number("softcap", 0);
+  if (Value rows = attended(node, heads, type, options).rows)
+    node.result(0, rows, type);
 }
 
 } // namespace intarsia::onnx
