@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Recurrent layers, selections, regions and signals of ONNX files that do not go with what they read: each is refused."""
+"""Recurrent layers, attention, selections, regions and signals of ONNX files that do not go with what they read: each is refused."""
 
 from __future__ import annotations
 
@@ -97,6 +97,42 @@ CASES = {
     "no weight": (one("GRU", "x", [SEQUENCE]), "has no input 1"),
     "reversed": (one("ReverseSequence", "x n", [NAMED], {"n": [1] * 4}, batch_axis=1, time_axis=1), "are not 0 and 1"),
     "reversed lengths": (one("ReverseSequence", "x n", [NAMED], {"n": [1]}), "must have 4"),
+    # Attention.
+    "no past values": (
+        one("Attention", "x x x - p", [value("x", [1, 2, 3, 4]), value("p", [1, 2, 3, 4])], opset=23),
+        "has the input 'past_key' and no 'past_value'",
+    ),
+    "length of past values": (
+        one("Attention", "x x x - p r", [value("x", [1, 2, 3, 4]), value("p", [1, 2, 3, 4]), value("r", [1, 2, 2, 4])], opset=23),
+        "the length of 'past_value' and 'V' is 5, must be 6",
+    ),
+    "batches": (
+        one("Attention", "x k k", [value("x", [1, 2, 3, 4]), value("k", [2, 2, 3, 4])], opset=23),
+        "the batch of input 'K' is 2, must be 1",
+    ),
+    "features of rows": (
+        one("Attention", "x x x", [value("x", [1, 3, 9])], opset=23, q_num_heads=2, kv_num_heads=2),
+        "the number of features is 9, must be a multiple of 2",
+    ),
+    "rows of a mask": (
+        one("Attention", "x x x m", [value("x", [1, 2, 3, 4]), value("m", [2, 1, 3, 3])], opset=23),
+        "dimension 0 of input 'attn_mask' is 2, must be 1",
+    ),
+    "type of lengths": (
+        one("Attention", "x x x - - - n", [value("x", [1, 2, 3, 4]), value("n", [1])], opset=24), "must be int64",
+    ),
+    "precision of softmax": (
+        one("Attention", "x x x", [value("x", [1, 2, 3, 4])], opset=23, softmax_precision=7), "'softmax_precision' is int64",
+    ),
+    "no precision of softmax": (
+        one("Attention", "x x x", [value("x", [1, 2, 3, 4])], opset=23, softmax_precision=99), "is type 99",
+    ),
+    "scores as an output": (
+        one("Attention", "x x x", [value("x", [1, 2, 3, 4])], opset=23, qk_matmul_output_mode=4), "must be 0 to 3",
+    ),
+    "types of a gate": (
+        one("SwiGLU", "x z", [value("x", [4]), value("z", [4], 10)], opset=28), "inputs have elements of float and float16",
+    ),
     # Equations.
     "letter": (one("Einsum", "x", [X], equation="i->j"), "has 'j' in the result and in no operand"),
     "rank": (one("Einsum", "x", [X], equation="ij"), "has 2 letters for an operand of rank 1"),
@@ -107,13 +143,13 @@ CASES = {
     "conditions": (one("Einsum", "c", [value("c", [4], BOOL)], equation="i"), "must be numbers"),
     # Selections.
     "branch": (chosen(node("NonZero", "x", "r")), "stands in a branch or a loop of the call"),
-    "condition": (one("Compress", "x c", [X], {"c": tensor([True] * 5, "", "b1")}), "has 5 elements, there are 4"),
+    "condition": (one("Compress", "x c", [X], {"c": tensor([True] * 5, "", "b1")}), "input 'condition' is 5, must be at most 4"),
     "matrix of conditions": (one("Compress", "x c", [X], {"c": tensor([[True]], "", "b1")}), "has 2 dimensions"),
     "real conditions": (one("Compress", "x c", [X], {"c": floats(4)}), "must be bool"),
     "axis": (one("Compress", "x c", [X], {"c": tensor([True], "", "b1")}, axis=1), "'axis' is 1"),
     "axis of slices": (one("Unique", "x", [X], axis=SMALLEST), "'axis' is -9223372036854775808"),
     "boxes": (one("NonMaxSuppression", "x s", [value("x", [1, 5, 3]), value("s", [1, 1, 5])]), "inputs are not 'boxes'"),
-    "numbers of boxes": (one("NonMaxSuppression", "x s", [value("x", [1, 5, 4]), value("s", [1, 1, 6])]), "inputs are not"),
+    "numbers of boxes": (one("NonMaxSuppression", "x s", [value("x", [1, 5, 4]), value("s", [1, 1, 6])]), "dimension 2 of input 'scores' is 6, must be 5"),
     "limit": (one("NonMaxSuppression", "b s k", BOXES, {"k": tensor([1], "", "i4")}), "is not one number of type int64"),
     "thresholds": (one("NonMaxSuppression", "b s k t", BOXES, {"k": 1, "t": floats(2)}), "is not one number of type float"),
     # Regions.
@@ -128,7 +164,7 @@ CASES = {
     "no images": (roi(value("x", [0, 3, 8, 8]), sampling_ratio=1), "images have no elements"),
     "grid": (one("AffineGrid", "x s", [value("x", [1, 2, 3])], {"s": [1, 2, 3]}), "inputs are not 'theta'"),
     "size of a grid": (one("AffineGrid", "x s", [value("x", [1, 2, 3])], {"s": [1, 1, -2, 3]}), "input 'size' has -2"),
-    "matrices": (one("AffineGrid", "x s", [value("x", [2, 2, 3])], {"s": [1, 1, 2, 3]}), "has 2 matrices"),
+    "matrices": (one("AffineGrid", "x s", [value("x", [2, 2, 3])], {"s": [1, 1, 2, 3]}), "dimension 0 of input 'theta' is 2, must be 1"),
     "cut": (one("CenterCropPad", "x s", [X], {"s": [-1]}), "input 'shape' has -1"),
     "cut axes": (one("CenterCropPad", "x s", [X], {"s": [1, 2]}), "has 2 sizes, there are 1 axes"),
     "cut axis": (one("CenterCropPad", "x s", [X], {"s": [1]}, axes=[4]), "'axes' is 4"),
@@ -146,6 +182,16 @@ CASES = {
     "kernel": (unpool(), "do not go together"),
     "kernels": (unpool(kernel_shape=[2]), "do not go together"),
     "unpool pads": (unpool(kernel_shape=[2, 2], pads=[9, 9, 9, 9]), "leaves nothing"),
+    "cut twice": (
+        one("CenterCropPad", "x s", [value("x", [4, 6])], {"s": [2, 3]}, axes=[0, -2]), "'axes' has the axis 0 twice",
+    ),
+    "sizes of indices": (
+        one("MaxUnpool", "x i", [IMAGE, value("i", [1, 3, 8, 7], INT64)], kernel_shape=[2, 2]),
+        "dimension 3 of input 'I' is 7, must be 8",
+    ),
+    "rows of a grid": (
+        one("AffineGrid", "x s", [value("x", [1, 3, 3])], {"s": [1, 1, 2, 3]}), "dimension 1 of input 'theta' is 3, must be 2",
+    ),
     # Sequences of numbers.
     "texts": (grams(pool_strings=["a", "b"]), "'pool_int64s', 'ngram_counts' or 'ngram_indexes' are missing"),
     "places": (grams(pool_int64s=[1, 2], ngram_indexes=[0, -1]), "has numbers that are not possible"),
@@ -169,11 +215,16 @@ CASES = {
     "onesided inverse": (dft(4, onesided=1, inverse=1), "is onesided and inverse of a real input"),
     "parts": (dft(4, value("x", [2, 8, 3])), "the last dimension is not of 1 or 2"),
     "nothing to transform": (one("DFT", "x", [value("x", [2, 0, 1])], opset=17), "a transform has 0 elements"),
-    "step": (stft(0, 8), "frames of 8 elements every 0"),
-    "steps back": (stft(-1, 8), "frames of 8 elements every -1"),
-    "no frame": (stft(1, 0), "frames of 0 elements every 1"),
+    "one number": (
+        one("DFT", "x", [value("x", [2, 1, 2])], opset=17, onesided=1, inverse=1),
+        "dimension 1 of input 'input' is 1, must be at least 2, as 'dft_length' is not given",
+    ),
+    "step": (stft(0, 8), "input 'frame_step' is 0"),
+    "steps back": (stft(-1, 8), "input 'frame_step' is -1"),
+    "no frame": (stft(1, 0), "a frame has 0 elements"),
+    "long frame": (stft(2, 1 << 23), "a frame has 8388608 elements"),
     "short": (stft(1, 9, value("x", [2, 8, 1])), "has 8 elements, a frame has 9"),
-    "window": (stft(1, 8, window=7), "input 'frame_length' is 8, the window has 7"),
+    "window": (stft(1, 8, window=7), "input 'frame_length' is 8, must be 7, the number of elements of 'window'"),
     "complex frames": (stft(1, 8, value("x", [2, 8, 2])), "is onesided of a complex signal"),
     "size": (one("HannWindow", "s", [], {"s": -3}, 17), "input 'size' is -3"),
     "smallest size": (one("HannWindow", "s", [], {"s": SMALLEST}, 17), "input 'size' is -9223372036854775808"),

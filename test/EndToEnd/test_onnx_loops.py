@@ -78,6 +78,40 @@ def test_loops(tmp_path):
         np.testing.assert_allclose(given(np.asarray(times), np.asarray(go), normal(3), normal(3)), wanted, **CLOSE)
 
 
+def test_a_condition_that_is_known_later(tmp_path):
+    """After one iteration the condition is known for all others, of which there are two: the count is not begun again."""
+    nodes = [
+        node("ReduceSum", "v", "s"), node("Add", "u s", "w"), node("Shape", "v", "n"), node("Squeeze", "n", "n0"),
+        node("Less", "n0 five", "d"),
+    ]  # fmt: skip
+    inputs = [value("i", [], INT64), value("c", [], BOOL), value("v", ["k"])]
+    body = graph(nodes, inputs, "d w", {"five": np.asarray(5)})
+    loop = node("Loop", "m - v0", "y", body=body)
+    file = model(graph([loop], [value("v0", ["n"]), value("u", [4])], "y", {"m": np.asarray(3)}))
+    main = build(tmp_path, file)
+    for size, times in ((2, 3), (6, 1)):
+        v, u = np.full(size, 0.5, np.float32), np.arange(4, dtype=np.float32)
+        wanted = v
+        for _ in range(times):
+            wanted = u + wanted.sum()
+        np.testing.assert_array_equal(main(v, u), wanted)
+
+
+def test_a_loop_of_any_length(tmp_path):
+    """A stored number of iterations that no loop ends at: a condition ends this one."""
+    body = graph(
+        [node("Add", "v one", "w"), node("Less", "w most", "d")],
+        [value("i", [], INT64), value("c", [], BOOL), value("v", [])], "d w",
+        {name: tensor(number, name, "f4") for name, number in (("one", 1), ("most", 5))},
+    )  # fmt: skip
+    loop = node("Loop", "m - v0", "y", body=body)
+    for most, wanted in ((1 << 62, 5), ((1 << 63) - 1, 5), (-(1 << 63), 0)):
+        folder = tmp_path / str(most)
+        folder.mkdir()
+        main = build(folder, model(graph([loop], [value("v0", [])], "y", {"m": np.asarray(most)})))
+        assert main(np.float32(0)) == wanted
+
+
 def test_a_scan_in_a_loop(tmp_path):
     """Both are over a size of the call; the largest sum of each scan is a result."""
     inner = graph(

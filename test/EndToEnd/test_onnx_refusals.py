@@ -230,7 +230,14 @@ CASES = {
     ),
     "past keys": (
         one("Attention", "x x x - p p", [value("x", [1, 2, 3, 4]), value("p", [1, 3, 3, 4])], opset=23, outputs="y k v"),
-        "inputs have sizes 3 and 2 in dimension 1",
+        "dimension 1 of input 'past_key' is 3, must be 2",
+    ),
+    "index": (one("Gather", "x i", [X], {"i": np.asarray(-5)}), "index -5 is not in dimension 0 of input 'data', which has 4"),
+    "one of the indices": (one("Gather", "x i", [X], {"i": [0, 4]}), "index 4 is not in dimension 0"),
+    "scanned lengths": (
+        one("Scan", "x z", [value("x", [3, 2]), value("z", [4, 2])], body=graph([node("Add", "a b", "c")], [value("a", [2]), value("b", [2])], "c"),
+            num_scan_inputs=2),
+        "dimension 0 of input 'z' is 4, must be 3, dimension 0 of input 'x'",
     ),
     "type of past keys": (
         one("Attention", "x x x - p p", [value("x", [1, 2, 3, 4]), value("p", [1, 2, 3, 4], INT32)], opset=23,
@@ -488,17 +495,17 @@ CASES = {
     "state of others": (
         one("LinearAttention", "x x x s", [value("x", [1, 2, 4]), value("s", [1, 2, 2, 3])], opset=27, outputs="y z",
             update_rule="linear", q_num_heads=2, kv_num_heads=2),
-        "'past_state' is no state of the heads",
+        "dimension 3 of input 'past_state' is 3, must be 2",
     ),
     "cache along batches": (one("TensorScatter", "x x", [IMAGE], opset=24, axis=0), "'axis' is 0"),
     "long update": (
-        one("TensorScatter", "x u", [value("x", [1, 2, 3]), value("u", [1, 3, 3])], opset=24), "the update has 3 elements",
+        one("TensorScatter", "x u", [value("x", [1, 2, 3]), value("u", [1, 3, 3])], opset=24), "dimension 1 of input 'update' is 3, must be at most 2",
     ),
     "deformed group": (
         one("DeformConv", "x w o", [IMAGE, value("w", [4, 4, 1, 1]), value("o", [1, 2, 4, 4])], group=1 << 40), "do not go with",
     ),
     "deformed offsets": (
-        one("DeformConv", "x w o", [IMAGE, value("w", [4, 4, 1, 1]), value("o", [1, 3, 4, 4])]), "does not have an element for each",
+        one("DeformConv", "x w o", [IMAGE, value("w", [4, 4, 1, 1]), value("o", [1, 3, 4, 4])]), "dimension 1 of input 'offset' is 3, must be 2",
     ),
     "deformed dimensions": (
         one("DeformConv", "x w o", [value(name, [1] * 40) for name in "xwo"]), "38 spatial dimensions",

@@ -20,6 +20,13 @@ using reference::ScalarBuilder;
 
 static Type elementOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); }
 
+Size frameCount(ModuleBuilder &graph, Location at, const Size &length, int64_t size, int64_t step) {
+  // The number of steps that a signal is too short by at most is added first: divisions are of numbers from 0 on.
+  int64_t added = length.isDynamic() ? llvm::divideCeil(uint64_t(size), uint64_t(step)) : 0;
+  Size last = graph.compute(at, SizeOp::Add, length, added * step - size);
+  return graph.compute(at, SizeOp::Add, graph.compute(at, SizeOp::Divide, last, step), 1 - added);
+}
+
 Value stft(ModuleBuilder &graph, Location at, Value signal, Value window, int64_t size, int64_t step, bool isOnesided) {
   Size length = graph.sizeOf(at, signal, 1);
   if (size < 1 || step < 1 || (!length.isDynamic() && length.value < size)) {
@@ -34,8 +41,7 @@ Value stft(ModuleBuilder &graph, Location at, Value signal, Value window, int64_
     Value isLong = arith::CmpIOp::create(ops, at, arith::CmpIPredicate::sge, length.index, least);
     cf::AssertOp::create(ops, at, isLong, ("a signal has a window of " + llvm::Twine(size) + " elements").str());
   }
-  Size windows = graph.compute(at, SizeOp::Subtract, length, size);
-  windows = graph.compute(at, SizeOp::Add, graph.compute(at, SizeOp::Divide, windows, step), 1);
+  Size windows = frameCount(graph, at, length, size, step);
   ReferenceBuilder builder(at, graph.getBuilder());
   MixedSizes sizes = builder.sizesOf(signal);
   sizes[1] = graph.size(windows);

@@ -11,6 +11,8 @@
 
 namespace intarsia::importer {
 
+/// Returns how many windows of `size` elements a signal of at least that length has, `step` from one to the next.
+Size frameCount(ModuleBuilder &graph, mlir::Location at, const Size &length, int64_t size, int64_t step);
 /// Returns the Fourier transforms of windows of a signal [batch, length, 1 or 2]: [batch, windows, bins, 2] (`STFT` of
 /// ONNX 17). Windows have `size` elements, `step` from one to the next, and are multiplied by `window` [size] if it is
 /// not null. Reports a signal that is shorter than a window.

@@ -334,7 +334,8 @@ Folder::Result Folder::gather() {
     return std::nullopt;
   for (int64_t &index : *indices) {
     if (index < -size || index >= size) {
-      node.refuse("index " + llvm::Twine(index) + " is not in a dimension of " + llvm::Twine(size));
+      node.refuse("index " + llvm::Twine(index) + " is not in dimension " + llvm::Twine(axis) +
+                  " of input 'data', which has " + llvm::Twine(size) + " elements");
       return std::nullopt;
     }
     index += index < 0 ? size : 0;

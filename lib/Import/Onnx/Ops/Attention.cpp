@@ -5,6 +5,7 @@
 //
 // Definitions: https://onnx.ai/onnx/operators/onnx__Attention.html (versions 23 to 25) and onnx__RotaryEmbedding.html.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
@@ -23,22 +24,21 @@ Value headsFirst(NodeContext &node, Value rows, int64_t heads) {
   Shape shape = node.graph.shapeOf(node.at, rows);
   if (shape.size() == 4)
     return rows;
+  if (!requireMultiple(node, {shape[2], "the number of features"}, {heads, "the number of heads"}))
+    return rows;
   Size features = node.compute(importer::SizeOp::Divide, shape[2], heads);
   return node.transposed(node.reshaped(rows, {shape[0], shape[1], heads, features}), {0, 2, 1, 3});
 }
 
-/// Returns each head of [batch, heads, …] several times, one behind the other, so that there are as many as `wanted`;
-/// refuses numbers of heads that do not go together.
+/// Returns [batch, heads, …] with `wanted` heads: each head is repeated, and stands beside its copies. Refuses numbers
+/// of heads of which the second is no multiple of the first.
 std::optional<Value> repeatedHeads(NodeContext &node, Value heads, const Size &wanted) {
   Shape shape = node.graph.shapeOf(node.at, heads);
   if (node.graph.areEqual(shape[1], wanted))
     return heads;
+  if (!requireMultiple(node, {wanted, "the number of heads of input 'Q'"}, {shape[1], "that of input 'K'"}))
+    return std::nullopt;
   if (!wanted.isDynamic() && !shape[1].isDynamic()) {
-    if (shape[1].value < 1 || wanted.value % shape[1].value != 0) {
-      node.refuse("queries have " + llvm::Twine(wanted.value) + " heads, no multiple of " +
-                  llvm::Twine(shape[1].value));
-      return std::nullopt;
-    }
     int64_t times = wanted.value / shape[1].value;
     Shape split{shape[0], shape[1], times, shape[2], shape[3]};
     Value repeated = node.broadcastTo(node.reshaped(heads, {shape[0], shape[1], 1, shape[2], shape[3]}), split);
@@ -48,15 +48,10 @@ std::optional<Value> repeatedHeads(NodeContext &node, Value heads, const Size &w
   shape[1] = wanted;
   Value result = node.ir().elementwise(
       node.at, tensorType(heads).getElementType(), shape, {}, [&](OpBuilder &b, Location at, ValueRange) -> Value {
-        llvm::SmallVector<Value> position;
-        for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
-          position.push_back(linalg::IndexOp::create(b, at, dimension));
-        Value count = getValueOrCreateConstantIndexOp(b, at, own), one = arith::ConstantIndexOp::create(b, at, 1);
-        Value product = arith::MulIOp::create(b, at, position[1], count);
+        llvm::SmallVector<Value> position = positionOf(b, at, shape.size());
+        Value product = arith::MulIOp::create(b, at, position[1], getValueOrCreateConstantIndexOp(b, at, own));
         Value head = arith::DivUIOp::create(b, at, product, getValueOrCreateConstantIndexOp(b, at, all));
-        // What is in bounds already is seen to be so.
-        Value last = arith::SubIOp::create(b, at, count, one), zero = arith::ConstantIndexOp::create(b, at, 0);
-        position[1] = arith::MaxSIOp::create(b, at, arith::MinSIOp::create(b, at, head, last), zero);
+        position[1] = clampedTo(b, at, head, own);
         return tensor::ExtractOp::create(b, at, heads, position);
       });
   node.graph.setShape(result, shape);
@@ -142,9 +137,17 @@ Value maskOfCall(NodeContext &node, Value mask, DataType type, const Shape &scor
   bool isKnown = true;
   llvm::SmallVector<OpFoldResult> sizes;
   llvm::SmallVector<bool> isOfCall;
-  for (auto [size, wanted] : llvm::zip_equal(own, shape)) {
-    isOfCall.push_back(size.isDynamic() && !node.graph.areEqual(size, wanted));
+  for (auto [number, pair] : llvm::enumerate(llvm::zip_equal(own, shape))) {
+    auto &[size, wanted] = pair;
+    // A mask may have fewer keys than there are. Its other dimensions have one element, or as many as the scores.
+    bool isOne = !size.isDynamic() && size.value == 1, isLast = number + 1 == own.size();
+    isOfCall.push_back(!isOne && (size.isDynamic() || isLast) && !node.graph.areEqual(size, wanted));
     isKnown &= !isOfCall.back();
+    NamedSize given = dimensionOf("attn_mask", number, own), there{wanted, "that of the scores"};
+    bool isPossible =
+        isOne || (isLast ? requireAtMost(node, given, there) : requireEither(node, given, {1, ""}, there));
+    if (!isPossible)
+      return mask;
     sizes.push_back(node.ir().size(size));
     if (!size.isDynamic() && size.value == 1)
       wanted = 1;
@@ -159,7 +162,6 @@ Value maskOfCall(NodeContext &node, Value mask, DataType type, const Shape &scor
               one = arith::ConstantIndexOp::create(b, at, 1);
         Value isRepeated = arith::CmpIOp::create(b, at, arith::CmpIPredicate::eq, last, one);
         Value isSeen = arith::OrIOp::create(b, at, isRepeated, isIn(b, at, position.back(), sizes.back()));
-        // Others are read as they are, so that a call is held to their sizes.
         for (auto [index, size, isClamped] : llvm::zip_equal(position, sizes, isOfCall))
           index = isClamped ? clampedTo(b, at, index, size) : index;
         Value element = tensor::ExtractOp::create(b, at, mask, position);
@@ -170,7 +172,14 @@ Value maskOfCall(NodeContext &node, Value mask, DataType type, const Shape &scor
   return result;
 }
 
-/// Returns a mask with as many keys as there are; those that it lacks are not read.
+/// Joins tensors along an axis. The result has the sizes `shape`, which the caller knows.
+Value joinedAs(NodeContext &node, llvm::ArrayRef<Value> tensors, int64_t axis, const Shape &shape) {
+  Value whole = node.ir().concat(node.at, tensors, axis);
+  node.graph.setShape(whole, shape);
+  return whole;
+}
+
+/// Returns a mask with as many keys as there are. Keys behind the last one that the mask has are not read.
 Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys) {
   Shape shape = node.graph.shapeOf(node.at, mask);
   Size has = shape.empty() ? Size(1) : shape.back();
@@ -179,10 +188,30 @@ Value withAllKeys(NodeContext &node, Value mask, DataType type, const Size &keys
   shape.back() = keys.value - has.value;
   double hidden = type == DataType::Bool ? 0 : -std::numeric_limits<double>::infinity();
   Value rest = node.filled(shape, node.numberAttribute(type, hidden));
-  Value whole = node.ir().concat(node.at, {mask, rest}, shape.size() - 1);
   shape.back() = keys;
-  node.graph.setShape(whole, shape);
-  return whole;
+  return joinedAs(node, {mask, rest}, shape.size() - 1, shape);
+}
+
+/// Checks that keys and values [batch, heads, sequence, features] go with queries.
+bool areAttended(NodeContext &node, const Shape &query, const Shape &key, const Shape &value) {
+  auto sizeOf = [](llvm::StringRef what, llvm::StringRef input, const Size &size) {
+    return NamedSize{size, ("the " + what + " of input '" + input + "'").str()};
+  };
+  return requireEqual(node, sizeOf("batch", "K", key[0]), sizeOf("batch", "Q", query[0])) &&
+         requireEqual(node, sizeOf("batch", "V", value[0]), sizeOf("batch", "Q", query[0])) &&
+         requireEqual(node, sizeOf("number of heads", "V", value[1]), sizeOf("number of heads", "K", key[1])) &&
+         requireEqual(node, sizeOf("length", "V", value[2]), sizeOf("length", "K", key[2])) &&
+         requireEqual(node, sizeOf("size of a head", "K", key[3]), sizeOf("size of a head", "Q", query[3]));
+}
+
+/// Returns the type in which the softmax is computed; refuses what is no type of floats.
+DataType softmaxPrecision(NodeContext &node, DataType byDefault) {
+  // Exporters write 0 for no type.
+  int64_t given = node.integer("softmax_precision", 0);
+  auto precision = given == 0 ? byDefault : DataType(given);
+  if (!isComputedByNn(precision) && precision != DataType::Double)
+    node.refuse("attribute 'softmax_precision' is " + nameOf(precision) + ", must be a float of 16 bits or more");
+  return precision;
 }
 
 void attention(NodeContext &node) {
@@ -199,16 +228,33 @@ void attention(NodeContext &node) {
   query = headsFirst(node, query, queryHeads);
   key = headsFirst(node, key, keyHeads);
   value = headsFirst(node, value, keyHeads);
+  if (node.isRefused())
+    return;
   Visibility visible;
   visible.isCausal = node.integer("is_causal", 0) != 0;
   visible.left = node.integer("left_window_size", -1);
   visible.right = node.integer("right_window_size", -1);
+  if (node.has(4) != node.has(5))
+    node.refuse(node.has(4) ? "has the input 'past_key' and no 'past_value'"
+                            : "has the input 'past_value' and no 'past_key'");
+  if (node.isRefused() || !areAttended(node, node.graph.shapeOf(node.at, query), node.graph.shapeOf(node.at, key),
+                                       node.graph.shapeOf(node.at, value)))
+    return;
   auto withPast = [&](size_t input, Value current) {
     if (!node.has(input))
       return current;
     Value past = node.tensor(input);
     if (!node.areOneType({0, input}))
       return current;
+    Shape shape = node.graph.shapeOf(node.at, past), now = node.graph.shapeOf(node.at, current);
+    llvm::StringRef name = input == 4 ? "past_key" : "past_value";
+    if (shape.size() != 4) {
+      node.refuse("input '" + name + "' has " + llvm::Twine(shape.size()) + " dimensions, must have 4");
+      return current;
+    }
+    for (unsigned dimension : {0, 1, 3})
+      if (!requireEqual(node, dimensionOf(name, dimension, shape), dimensionOf(input == 4 ? "K" : "V", dimension, now)))
+        return current;
     std::optional<Value> whole = node.joined({past, current}, 2);
     if (!whole)
       return current;
@@ -221,7 +267,8 @@ void attention(NodeContext &node) {
   node.result(2, value, type);
   Shape ofQuery = node.graph.shapeOf(node.at, query), ofKey = node.graph.shapeOf(node.at, key),
         ofValue = node.graph.shapeOf(node.at, value);
-  if (node.isRefused())
+  if (node.isRefused() ||
+      !requireEqual(node, {ofValue[2], "the length of 'past_value' and 'V'"}, {ofKey[2], "that of 'past_key' and 'K'"}))
     return;
   std::optional<Value> allKeys = repeatedHeads(node, key, ofQuery[1]),
                        allValues = repeatedHeads(node, value, ofQuery[1]);
@@ -244,6 +291,8 @@ void attention(NodeContext &node) {
   Value scores = product(query, key, true, {ofQuery[0], ofQuery[1], ofQuery[2], ofKey[2]});
   scores = scaled(node, scores, type, scale, ofQuery[3]);
   int64_t shown = node.integer("qk_matmul_output_mode", 0);
+  if (shown < 0 || shown > 3)
+    return node.refuse("attribute 'qk_matmul_output_mode' is " + llvm::Twine(shown) + ", must be 0 to 3");
   if (shown == 0)
     node.result(3, scores, type);
   if (softcap > 0)
@@ -253,29 +302,44 @@ void attention(NodeContext &node) {
     });
   if (shown == 1)
     node.result(3, scores, type);
-  Value mask = node.has(3) ? withAllKeys(node, node.tensor(3), node.typeOf(3), ofKey[2]) : Value();
   Value lengths;
-  if (node.has(6) && !node.isRefused()) {
+  if (node.has(6)) {
     Value given = node.tensor(6);
     Shape batch = node.graph.shapeOf(node.at, given);
-    if (batch.size() != 1)
-      return node.refuse("'nonpad_kv_seqlen' has " + llvm::Twine(batch.size()) + " dimensions");
-    lengths = node.reshaped(given, {batch[0], 1, 1, 1});
+    if (!isIndex(node.typeOf(6)) || batch.size() != 1)
+      return node.refuse("input 'nonpad_kv_seqlen' is " + nameOf(node.typeOf(6)) + " of " + llvm::Twine(batch.size()) +
+                         " dimensions, must be int64 of 1");
+    if (!requireEqual(node, dimensionOf("nonpad_kv_seqlen", 0, batch), dimensionOf("Q", 0, ofQuery)))
+      return;
+    lengths = node.reshaped(given, {ofQuery[0], 1, 1, 1});
   }
+  Value mask;
+  DataType ofMask = node.has(3) ? node.typeOf(3) : type;
+  if (node.has(3)) {
+    mask = node.tensor(3);
+    if (int64_t dimensions = tensorType(mask).getRank(); dimensions > 4)
+      return node.refuse("input 'attn_mask' has " + llvm::Twine(dimensions) + " dimensions, must have at most 4");
+    // Numbers of any type are added to scores.
+    if (!isBool(ofMask)) {
+      mask = node.cast(mask, ofMask, type);
+      ofMask = type;
+    }
+    mask = withAllKeys(node, mask, ofMask, ofKey[2]);
+    if (tensorType(mask).getRank() > 0 && !node.isRefused())
+      mask = maskOfCall(node, mask, ofMask, node.graph.shapeOf(node.at, scores));
+  }
+  DataType precision = softmaxPrecision(node, type);
   if (node.isRefused())
     return;
-  if (mask && tensorType(mask).getRank() > 4)
-    return node.refuse("'attn_mask' has " + llvm::Twine(tensorType(mask).getRank()) + " dimensions");
-  if (mask && tensorType(mask).getRank() > 0)
-    mask = maskOfCall(node, mask, node.typeOf(3), node.graph.shapeOf(node.at, scores));
-  scores = masked(node, scores, mask, node.has(3) ? node.typeOf(3) : type, lengths, visible);
+  scores = masked(node, scores, mask, ofMask, lengths, visible);
   if (shown == 2)
     node.result(3, scores, type);
-  auto precision = DataType(node.integer("softmax_precision", int64_t(type)));
-  if (precision != DataType::Float && precision != DataType::Double)
-    precision = type;
-  if (precision == DataType::Double)
+  // Scores of 16 bits are widened where the node says so; softmax is never computed in more than f32 nor in fewer bits
+  // than scores have.
+  if (precision == DataType::Double || type == DataType::Double)
     precision = DataType::Float;
+  else if (precision != DataType::Float)
+    precision = type;
   Value wide = node.cast(scores, type, precision);
   Shape shape = node.graph.shapeOf(node.at, wide);
   Value weights = nn::SoftmaxOp::create(ops, node.at, wide.getType(), wide);
@@ -290,7 +354,7 @@ void attention(NodeContext &node) {
   node.result(0, result, type);
 }
 
-/// Builds a graph of one tensor, which it gives another of the same shape and type.
+/// Builds a graph that changes the elements of a tensor: of one input and one output, of the same type and shape.
 std::optional<Value> modified(NodeContext &node, llvm::StringRef name, Value tensor, DataType type) {
   if (!node.hasAttribute(name))
     return tensor;
@@ -330,11 +394,11 @@ void flexAttention(NodeContext &node) {
   for (Value tensor : {query, key, value})
     if (tensorType(tensor).getRank() != 4)
       return node.refuse("inputs are of " + llvm::Twine(tensorType(tensor).getRank()) + " dimensions, must have 4");
-  auto precision = DataType(node.integer("softmax_precision", int64_t(isComputedByNn(type) ? DataType::Float : type)));
-  if (!isComputedByNn(precision) && precision != DataType::Double)
-    return node.refuse("attribute 'softmax_precision' is " + nameOf(precision) +
-                       ", must be a float of 16 bits or more");
+  DataType precision = softmaxPrecision(node, isComputedByNn(type) ? DataType::Float : type);
   Shape ofQuery = node.graph.shapeOf(node.at, query);
+  if (node.isRefused() ||
+      !areAttended(node, ofQuery, node.graph.shapeOf(node.at, key), node.graph.shapeOf(node.at, value)))
+    return;
   std::optional<Value> keys = repeatedHeads(node, key, ofQuery[1]), values = repeatedHeads(node, value, ofQuery[1]);
   if (!keys || !values)
     return;
@@ -387,7 +451,7 @@ void rotaryEmbedding(NodeContext &node) {
       (!features.isDynamic() && (turned ? turned > features.value : features.value % 2 != 0 || features.value < 2)))
     return node.refuse("attribute 'rotary_embedding_dim' is " + llvm::Twine(turned) + ", of " +
                        (features.isDynamic() ? "any number of" : std::to_string(features.value)) + " features");
-  // A call is held to an even number of features.
+  // The reshape below ends a call whose number of features is odd.
   Size half = turned ? Size(turned / 2) : node.compute(importer::SizeOp::Divide, features, 2);
   Size both = turned                 ? Size(turned)
               : features.isDynamic() ? node.compute(importer::SizeOp::Multiply, half, 2)
@@ -426,34 +490,27 @@ void rotaryEmbedding(NodeContext &node) {
     });
   };
   Value real = turn(first, second, true), imaginary = turn(second, first, false);
-  auto joined = [&](llvm::ArrayRef<Value> parts, int64_t axis, Shape sizes) {
-    Value result = node.ir().concat(node.at, parts, axis);
-    node.graph.setShape(result, sizes);
-    return result;
-  };
   Value result;
   Shape pairs{shape[0], shape[1], shape[2], half, 1}, whole{shape[0], shape[1], shape[2], both};
   if (isInterleaved) {
-    Value paired = joined({node.reshaped(real, pairs), node.reshaped(imaginary, pairs)}, 4,
-                          {shape[0], shape[1], shape[2], half, 2});
+    Value paired = joinedAs(node, {node.reshaped(real, pairs), node.reshaped(imaginary, pairs)}, 4,
+                            {shape[0], shape[1], shape[2], half, 2});
     result = node.reshaped(paired, whole);
   } else {
-    result = joined({real, imaginary}, 3, whole);
+    result = joinedAs(node, {real, imaginary}, 3, whole);
   }
   if (turned && (features.isDynamic() || turned < features.value)) {
     Value rest = node.sliced(rows, 3, turned, node.compute(importer::SizeOp::Subtract, features, turned));
-    result = joined({result, rest}, 3, shape);
+    result = joinedAs(node, {result, rest}, 3, shape);
   }
   node.result(given.size() == 4 ? node.transposed(result, {0, 2, 1, 3}) : node.reshaped(result, given));
 }
 
-/// a * sigmoid(alpha * a) * b
+/// Computes a * sigmoid(alpha * a) * b.
 void swiGlu(NodeContext &node) {
   double alpha = node.number("alpha", 1);
   Value a = node.tensor(0), b = node.tensor(1);
-  if (!isFloat(node.typeOf(0)))
-    node.refuse("elements are of type " + nameOf(node.typeOf(0)));
-  if (node.isRefused())
+  if (!node.isOf(0, isFloat, "floats") || !node.areOneType({0, 1}))
     return;
   node.result(combine(node, {a, b}, node.typeOf(0), [&](Scalars &s, Value x, Value y) -> Value {
     Value negative = arith::MulFOp::create(s.builder, s.at, x, s.number(-alpha));
@@ -462,7 +519,8 @@ void swiGlu(NodeContext &node) {
   }));
 }
 
-/// A convolution of each channel over the last positions of a state and those of the input; the state moves on.
+/// CausalConvWithState: a convolution of each channel over the past positions, which are an input, and those of the
+/// input. The last positions are a result: the past of the next call.
 void causalConv(NodeContext &node) {
   Value input = node.tensor(0), weight = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
   llvm::StringRef activation = node.text("activation", "none");
@@ -486,7 +544,7 @@ void causalConv(NodeContext &node) {
   if (window.isDynamic() || window.value > 1) {
     Value past =
         node.has(3) ? node.tensor(3) : node.filled({shape[0], channels, before}, node.numberAttribute(type, 0));
-    // A call is held to as many positions as come before a window.
+    // A call whose past has another number of positions ends with an error.
     if (Shape own = node.graph.shapeOf(node.at, past); own.size() == 3 && (before.isDynamic() || own[2].isDynamic()))
       past = node.reshaped(past, {own[0], own[1], before});
     std::optional<Value> both = node.joined({past, input}, 2);

@@ -21,6 +21,15 @@ static void checkMode(NodeContext &node, llvm::StringRef mode, llvm::ArrayRef<in
                 llvm::Twine(high));
 }
 
+std::optional<llvm::SmallVector<int64_t>> numbersOf(NodeContext &node, llvm::StringRef name, size_t count,
+                                                    int64_t byDefault, int64_t least) {
+  auto given = node.integers(name).value_or(llvm::SmallVector<int64_t>(count, byDefault));
+  if (given.size() != count || llvm::any_of(given, [&](int64_t number) { return number < least || isLong(number); }))
+    node.refuse("attribute '" + name + "' must have " + llvm::Twine(count) + " numbers of at least " +
+                llvm::Twine(least) + " and at most 32 bits");
+  return node.isRefused() ? std::nullopt : std::optional(given);
+}
+
 std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int64_t> window, const Shape &spatial) {
   importer::Windows windows;
   size_t rank = window.size();

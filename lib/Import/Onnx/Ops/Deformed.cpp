@@ -5,6 +5,8 @@
 //
 // Definition: https://onnx.ai/onnx/operators/onnx__DeformConv.html; arXiv 1703.06211 and 1811.11168.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
@@ -29,7 +31,6 @@ private:
   enum Input { Image, Weight, Offset, Bias, Mask };
 
   bool check();
-  llvm::SmallVector<int64_t> list(llvm::StringRef name, size_t count, int64_t byDefault, int64_t least);
   Value sample();
   Value interpolated(OpBuilder &b, Location loc, llvm::ArrayRef<Value> place, Value batch, Value channel);
 
@@ -44,15 +45,6 @@ private:
   Shape ofImage, positions;
   llvm::SmallVector<OpFoldResult> sizes; ///< of the image's spatial dimensions
 };
-
-llvm::SmallVector<int64_t> DeformConv::list(llvm::StringRef name, size_t count, int64_t byDefault, int64_t least) {
-  auto given = node.integers(name).value_or(llvm::SmallVector<int64_t>(count, byDefault));
-  if (given.size() != count || llvm::any_of(given, [&](int64_t each) { return each < least || isLong(each); }))
-    node.refuse("attribute '" + name + "' must have " + llvm::Twine(count) + " numbers of at least " +
-                llvm::Twine(least));
-  given.resize(count, byDefault);
-  return given;
-}
 
 bool DeformConv::check() {
   image = node.tensor(Image);
@@ -71,7 +63,7 @@ bool DeformConv::check() {
     return node.refuse("the image has " + llvm::Twine(rank) + " spatial dimensions, of at most 3"), false;
   auto given = node.integers("kernel_shape");
   for (auto [number, size] : llvm::enumerate(llvm::MutableArrayRef(ofWeight).drop_front(2))) {
-    // A call is held to windows that the node says.
+    // Windows of another size than the node says end a call with an error.
     if (size.isDynamic() && given && given->size() == rank)
       size = (*given)[number];
     if (size.isDynamic())
@@ -80,9 +72,12 @@ bool DeformConv::check() {
   }
   if (given && *given != window)
     node.refuse("attribute 'kernel_shape' is not the shape of the weight");
-  strides = list("strides", rank, 1, 1);
-  dilations = list("dilations", rank, 1, 1);
-  pads = list("pads", 2 * rank, 0, 0);
+  auto all = [&](llvm::StringRef name, size_t count, int64_t least) {
+    return numbersOf(node, name, count, least, least).value_or(llvm::SmallVector<int64_t>(count, least));
+  };
+  strides = all("strides", rank, 1);
+  dilations = all("dilations", rank, 1);
+  pads = all("pads", 2 * rank, 0);
   groups = node.integer("group", 1);
   offsetGroups = node.integer("offset_group", 1);
   outputs = ofWeight[0];
@@ -97,19 +92,25 @@ bool DeformConv::check() {
     return size.isDynamic() || (size.value > 0 && size.value % by == 0);
   };
   if (!isDivided(outputs, groups) || !isDivided(channels, groups) || !isDivided(channels, offsetGroups) ||
-      (isKnown && ofWeight[1].value < 1) ||
-      (!ofImage[1].isDynamic() && !channels.isDynamic() && ofImage[1].value != channels.value))
+      (isKnown && ofWeight[1].value < 1))
     return node.refuse("'group' and 'offset_group' do not go with the image and the weight"), false;
+  if (!requireEqual(node, dimensionOf("X", 1, ofImage), {channels, "'group' times dimension 1 of input 'W'"}))
+    return false;
   perGroup = node.compute(SizeOp::Divide, channels, groups);
   perOffsets = node.compute(SizeOp::Divide, channels, offsetGroups);
   int64_t taps = 1;
   for (int64_t size : window)
     if (size < 1 || llvm::MulOverflow(taps, size, taps) || isLong(taps))
       return node.refuse("the weight has a window of " + llvm::Twine(size)), false;
-  auto isChannels = [&](const Size &size, int64_t wanted) { return size.isDynamic() || size.value == wanted; };
-  if (!isChannels(ofOffset[1], offsetGroups * taps * int64_t(rank)) ||
-      (mask && !isChannels(node.graph.shapeOf(at, mask)[1], offsetGroups * taps)))
-    return node.refuse("'offset' or 'mask' does not have an element for each element of the windows"), false;
+  Shape ofMask = mask ? node.graph.shapeOf(at, mask) : Shape();
+  auto haveSizes = [&](llvm::StringRef name, const Shape &given, int64_t each) {
+    return requireEqual(node, dimensionOf(name, 0, given), dimensionOf("X", 0, ofImage)) &&
+           requireEqual(node, dimensionOf(name, 1, given),
+                        {offsetGroups * taps * each, each == 1 ? "one for each element of the windows"
+                                                               : "one for each coordinate of their elements"});
+  };
+  if (!haveSizes("offset", ofOffset, rank) || (mask && !haveSizes("mask", ofMask, 1)))
+    return false;
   // Windows that lie in the padded image.
   for (size_t dimension = 0; dimension < rank; ++dimension) {
     Size padded = node.compute(SizeOp::Add, ofImage[2 + dimension], pads[dimension] + pads[rank + dimension]);
@@ -118,10 +119,10 @@ bool DeformConv::check() {
       return node.refuse("the image is smaller than a window"), false;
     Size count = node.compute(SizeOp::Add, node.compute(SizeOp::Divide, rest, strides[dimension]), 1);
     const Size &given = ofOffset[2 + dimension];
-    if (!count.isDynamic() && !given.isDynamic() && count.value != given.value)
-      return node.refuse("'offset' has " + llvm::Twine(given.value) + " positions, there are " +
-                         llvm::Twine(count.value)),
-             false;
+    NamedSize there{count, "the number of windows"};
+    if (!requireEqual(node, dimensionOf("offset", 2 + dimension, ofOffset), there) ||
+        (mask && !requireEqual(node, dimensionOf("mask", 2 + dimension, ofMask), there)))
+      return false;
     positions.push_back(given.isDynamic() ? count : given);
     sizes.push_back(node.ir().size(ofImage[2 + dimension]));
   }
@@ -133,7 +134,6 @@ bool DeformConv::check() {
   splitMask.append(positions);
   if (!node.isCounted(split))
     return false;
-  // A call is held to as many channels as there are.
   auto asGiven = [&](Value tensor, int64_t count) {
     Shape shape{ofImage[0], count};
     shape.append(positions);
@@ -147,12 +147,11 @@ bool DeformConv::check() {
 
 /// Returns the image at a place between elements, which is 0 outside.
 Value DeformConv::interpolated(OpBuilder &b, Location loc, llvm::ArrayRef<Value> place, Value batch, Value channel) {
-  using Predicate = arith::CmpIPredicate;
   Type single = b.getF32Type();
-  Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
-  llvm::SmallVector<Value> floors, rests, lasts;
+  Value one = arith::ConstantIndexOp::create(b, loc, 1);
+  llvm::SmallVector<Value> floors, rests;
   for (auto [where, size] : llvm::zip_equal(place, sizes)) {
-    // Far outside everything is 0, wherever it is.
+    // All places that are far outside read 0, so that they may be moved closer.
     Value wide = getValueOrCreateConstantIndexOp(b, loc, size);
     Value most = arith::SIToFPOp::create(b, loc, single, arith::IndexCastOp::create(b, loc, b.getI64Type(), wide));
     Value low = importer::floatConstant(b, loc, single, -2);
@@ -162,12 +161,11 @@ Value DeformConv::interpolated(OpBuilder &b, Location loc, llvm::ArrayRef<Value>
     rests.push_back(arith::SubFOp::create(b, loc, clamped, floor));
     Value whole = arith::FPToSIOp::create(b, loc, b.getI64Type(), floor);
     floors.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), whole));
-    lasts.push_back(arith::SubIOp::create(b, loc, wide, one));
   }
   Value sum;
   for (unsigned corner = 0; corner < 1u << rank; ++corner) {
     llvm::SmallVector<Value> index{batch, channel};
-    Value weight, isIn;
+    Value weight, isRead;
     for (size_t dimension = 0; dimension < rank; ++dimension) {
       bool isHigh = corner >> dimension & 1;
       Value own = isHigh ? Value(arith::AddIOp::create(b, loc, floors[dimension], one)) : floors[dimension];
@@ -175,14 +173,13 @@ Value DeformConv::interpolated(OpBuilder &b, Location loc, llvm::ArrayRef<Value>
       if (!isHigh)
         part = arith::SubFOp::create(b, loc, importer::floatConstant(b, loc, single, 1), part);
       weight = weight ? Value(arith::MulFOp::create(b, loc, weight, part)) : part;
-      Value isInside = arith::AndIOp::create(b, loc, arith::CmpIOp::create(b, loc, Predicate::sge, own, zero),
-                                             arith::CmpIOp::create(b, loc, Predicate::sle, own, lasts[dimension]));
-      isIn = isIn ? Value(arith::AndIOp::create(b, loc, isIn, isInside)) : isInside;
-      index.push_back(arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, own, lasts[dimension]), zero));
+      Value isInside = isIn(b, loc, own, sizes[dimension]);
+      isRead = isRead ? Value(arith::AndIOp::create(b, loc, isRead, isInside)) : isInside;
+      index.push_back(clampedTo(b, loc, own, sizes[dimension]));
     }
     Value element = importer::widened(b, loc, tensor::ExtractOp::create(b, loc, image, index), single);
     Value product = arith::MulFOp::create(b, loc, element, weight);
-    product = arith::SelectOp::create(b, loc, isIn, product, importer::floatConstant(b, loc, single, 0));
+    product = arith::SelectOp::create(b, loc, isRead, product, importer::floatConstant(b, loc, single, 0));
     sum = sum ? Value(arith::AddFOp::create(b, loc, sum, product)) : product;
   }
   return sum;
@@ -204,7 +201,7 @@ Value DeformConv::sample() {
     Value channel = arith::MulIOp::create(b, loc, dim(1), count(ofGroup));
     channel = arith::AddIOp::create(b, loc, channel, dim(2 + rank));
     Value offsetGroup = arith::DivUIOp::create(b, loc, channel, count(ofOffsets));
-    // In bounds already, and seen to be so.
+    // The clamp changes no index; it lets the analysis prove that the reads are in bounds.
     offsetGroup = arith::MinSIOp::create(b, loc, offsetGroup, constant(offsetGroups - 1));
     llvm::SmallVector<Value> ofMask{dim(0), offsetGroup}, place;
     for (size_t dimension = 0; dimension < rank; ++dimension)

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/HostLoops.h"
 
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -50,23 +51,18 @@ Value partAt(NodeContext &node, Value tensor, int64_t axis, Value number, bool i
   Shape shape = node.graph.shapeOf(node.at, tensor);
   OpFoldResult size = node.ir().size(shape[axis]);
   shape.erase(shape.begin() + axis);
-  Value part =
-      node.ir().elementwise(node.at, tensorType(tensor).getElementType(), shape, {{number, {}}},
-                            [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-                              Value index = arith::IndexCastOp::create(b, at, b.getIndexType(), v[0]);
-                              Value zero = arith::ConstantIndexOp::create(b, at, 0);
-                              Value last = arith::SubIOp::create(b, at, getValueOrCreateConstantIndexOp(b, at, size),
+  Value part = node.ir().elementwise(node.at, tensorType(tensor).getElementType(), shape, {{number, {}}},
+                                     [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+                                       Value index = arith::IndexCastOp::create(b, at, b.getIndexType(), v[0]);
+                                       Value last =
+                                           arith::SubIOp::create(b, at, getValueOrCreateConstantIndexOp(b, at, size),
                                                                  arith::ConstantIndexOp::create(b, at, 1));
-                              if (isReverse)
-                                index = arith::SubIOp::create(b, at, last, index);
-                              // What is in bounds already is seen to be so.
-                              index = arith::MaxSIOp::create(b, at, arith::MinSIOp::create(b, at, index, last), zero);
-                              llvm::SmallVector<Value> position;
-                              for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
-                                position.push_back(linalg::IndexOp::create(b, at, dimension));
-                              position.insert(position.begin() + axis, index);
-                              return tensor::ExtractOp::create(b, at, tensor, position);
-                            });
+                                       if (isReverse)
+                                         index = arith::SubIOp::create(b, at, last, index);
+                                       llvm::SmallVector<Value> position = positionOf(b, at, shape.size());
+                                       position.insert(position.begin() + axis, clampedTo(b, at, index, size));
+                                       return tensor::ExtractOp::create(b, at, tensor, position);
+                                     });
   node.graph.setShape(part, shape);
   return part;
 }
@@ -91,7 +87,7 @@ private:
     return arith::ConstantOp::create(ops, at, DenseElementsAttr::get(type, ops.getI64IntegerAttr(value)));
   }
   Value added(Value number, int64_t more);
-  Value inserted(Value whole, Value part, Value place, int64_t first, int64_t divisor, bool wraps);
+  Value inserted(Value part, Value whole, Value number, int64_t first, int64_t divisor, bool wraps);
   Value index(int64_t value) { return arith::ConstantIndexOp::create(ops, at, value); }
   Value zeros(const Shape &shape, Type element) {
     return node.filled(shape, cast<TypedAttr>(ops.getZeroAttr(element)));
@@ -118,8 +114,8 @@ Value LoopBuilder::added(Value number, int64_t more) {
   });
 }
 
-/// True for sizes that a call gives, or one and a number: not for what is computed of sizes, as that of a value that
-/// grows is.
+/// True if two sizes that are not known to be equal may be so in a call: sizes that the call gives, or one of the call
+/// and a number. Sizes that are computed from others count as different: a value that grows has such a size.
 static bool mayBeEqual(const Size &one, const Size &other) {
   auto isGiven = [](const Size &size) {
     return !size.isDynamic() || !size.index || size.index.getDefiningOp<tensor::DimOp>();
@@ -129,8 +125,8 @@ static bool mayBeEqual(const Size &one, const Size &other) {
   return isGiven(one) && isGiven(other);
 }
 
-/// True if what an iteration ends with has the type that it began with; it is cast to it where the sizes are known on
-/// one side only.
+/// Returns true if a value has the same type at the end of an iteration as at its beginning. `stored` is the value at
+/// the end, cast to that type where sizes are known on one side only.
 bool LoopBuilder::isKept(Value begin, Value end, Value &stored) {
   auto type = tensorType(begin), next = tensorType(end);
   bool isSame = type.getElementType() == next.getElementType() && type.getRank() == next.getRank();
@@ -141,7 +137,7 @@ bool LoopBuilder::isKept(Value begin, Value end, Value &stored) {
     auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, before.size()));
     if (isSame && !llvm::all_of(llvm::zip_equal(before, after),
                                 [&](auto pair) { return node.graph.areEqual(std::get<0>(pair), std::get<1>(pair)); })) {
-      // A call is held to sizes that meet in an op.
+      // Sizes that meet in an op must be equal in a call, so that this op checks them.
       end = node.ir().elementwise(at, type.getElementType(), before, {{end, all}},
                                   [](OpBuilder &, Location, ValueRange v) { return v[0]; });
       node.graph.setShape(end, before);
@@ -157,13 +153,13 @@ bool LoopBuilder::isKept(Value begin, Value end, Value &stored) {
   return true;
 }
 
-/// Returns an index that the body computes as one that is computed before the loop; null if it depends on what only
-/// iterations know.
+/// Returns an index of the body computed before the loop instead; null if it depends on values that each iteration
+/// computes.
 Value LoopBuilder::outside(Value value, unsigned depth) {
   if (!holder.getRegion().isAncestor(value.getParentRegion()))
     return value;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    // What is carried keeps its shape.
+    // A value that is carried has the same shape in all iterations, so that the first one tells its sizes.
     bool isCarried = argument.getOwner() == holder.getBody() && argument.getArgNumber() > 0;
     return isCarried && isa<TensorType>(value.getType()) ? inits[argument.getArgNumber() - 1] : Value();
   }
@@ -177,7 +173,7 @@ Value LoopBuilder::outside(Value value, unsigned depth) {
     return {};
   IRMapping mapping;
   for (Value operand : op->getOperands()) {
-    // The size of a tensor, not its elements.
+    // Of a tensor only the size is read here, not its elements.
     Value mapped = outside(operand, depth - 1);
     if (!mapped)
       return {};
@@ -189,7 +185,7 @@ Value LoopBuilder::outside(Value value, unsigned depth) {
 std::optional<Size> LoopBuilder::outside(const Size &size) {
   if (!size.isDynamic() || !size.index)
     return size;
-  constexpr unsigned mostOps = 32; // one after the other
+  constexpr unsigned mostOps = 32; // that depend on each other
   Value moved = outside(size.index, mostOps);
   if (!moved) {
     node.refuse("the size of a result is computed in each iteration");
@@ -198,7 +194,7 @@ std::optional<Size> LoopBuilder::outside(const Size &size) {
   return Size(moved);
 }
 
-/// Builds an iteration in the body of a loop that carries everything but the parts.
+/// Builds an iteration in the body of a loop that carries all values except the parts.
 bool LoopBuilder::buildStep(LoopBody body) {
   inits = {numberOf(loop.first)};
   inits.append(loop.carried);
@@ -241,8 +237,9 @@ bool LoopBuilder::buildStep(LoopBody body) {
   return true;
 }
 
-/// Returns `whole` [n, …] with `part` […] at the place (number - first) / divisor, or its remainder by the block size.
-Value LoopBuilder::inserted(Value whole, Value part, Value number, int64_t first, int64_t divisor, bool wraps) {
+/// Returns `whole` [n, …] with `part` […] in place of its element (number - first) / divisor; with `wraps` of the
+/// remainder of that number by the block size.
+Value LoopBuilder::inserted(Value part, Value whole, Value number, int64_t first, int64_t divisor, bool wraps) {
   Shape shape = node.graph.shapeOf(at, whole);
   auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
   llvm::SmallVector<unsigned, 4> behind(llvm::drop_begin(all));
@@ -267,7 +264,7 @@ Value LoopBuilder::inserted(Value whole, Value part, Value number, int64_t first
   return result;
 }
 
-/// Makes a loop from 0 to `end` without what it does; the builder stands behind it.
+/// Makes a loop from 0 to `end` whose body is empty, and leaves the builder behind it.
 scf::ForOp LoopBuilder::makeFor(Value end, llvm::ArrayRef<Value> begin) {
   Value zero = index(0), one = index(1);
   auto op = scf::ForOp::create(ops, at, zero, end, one, begin);
@@ -287,12 +284,13 @@ void LoopBuilder::finish(scf::ForOp op, llvm::ArrayRef<Value> yielded) {
   scf::YieldOp::create(ops, at, yielded);
 }
 
-/// Returns the number of iterations: none if the condition before the first does not hold.
+/// Returns how many iterations there are from `loop.first` on: none if the condition before them does not hold.
 Size LoopBuilder::countOf() {
+  Size left = loop.first == 0 ? *loop.count : node.compute(SizeOp::Subtract, *loop.count, loop.first);
   if (!loop.goesOn)
-    return *loop.count;
+    return left;
   Value goesOn = tensor::ExtractOp::create(ops, at, loop.goesOn, ValueRange());
-  Value count = getValueOrCreateConstantIndexOp(ops, at, node.ir().size(*loop.count));
+  Value count = getValueOrCreateConstantIndexOp(ops, at, node.ir().size(left));
   return Size(arith::SelectOp::create(ops, at, goesOn, count, index(0)).getResult());
 }
 
@@ -342,7 +340,7 @@ std::optional<LoopResults> LoopBuilder::counted() {
       end = arith::MinSIOp::create(ops, at, arith::SubIOp::create(ops, at, end, done), index(blockSize));
     }
     inner = makeFor(end, start);
-    // The body moves into it; what it carried before are its first values.
+    // The body moves into this loop, whose first values are those that the body carried in its holder.
     Block *body = inner.getBody(), *built = holder.getBody();
     llvm::SmallVector<Value> arguments(body->getArguments().take_front(built->getNumArguments()));
     for (auto [from, to] : llvm::zip_equal(built->getArguments(), arguments))
@@ -357,14 +355,14 @@ std::optional<LoopResults> LoopBuilder::counted() {
     ops.setInsertionPointToEnd(body);
     llvm::SmallVector<Value> yielded(step.carried);
     for (auto [number, part] : llvm::enumerate(step.parts))
-      yielded.push_back(inserted(inner.getRegionIterArg(kept + number), part, inner.getRegionIterArg(0), loop.first, 1,
+      yielded.push_back(inserted(part, inner.getRegionIterArg(kept + number), inner.getRegionIterArg(0), loop.first, 1,
                                  /*wraps=*/hasBlocks));
     finish(inner, yielded);
     if (outer) {
       ops.setInsertionPointAfter(inner);
       llvm::SmallVector<Value> results(inner.getResults().begin(), inner.getResults().begin() + kept);
       for (size_t number = 0; number < step.parts.size(); ++number)
-        results.push_back(inserted(outer.getRegionIterArg(kept + number), inner.getResult(kept + number),
+        results.push_back(inserted(inner.getResult(kept + number), outer.getRegionIterArg(kept + number),
                                    outer.getRegionIterArg(0), loop.first, blockSize, /*wraps=*/false));
       finish(outer, results);
     }
@@ -384,7 +382,7 @@ std::optional<LoopResults> LoopBuilder::counted() {
   return results;
 }
 
-/// A loop that a condition ends, which is carried behind the others.
+/// Builds a loop that a condition ends. The condition is the last value that the loop carries.
 std::optional<LoopResults> LoopBuilder::conditional() {
   if (!step.parts.empty())
     return node.refuse("each iteration has a result, so that whether it goes on must be known to the compiler"),
@@ -435,7 +433,7 @@ std::optional<LoopResults> LoopBuilder::build(LoopBody body) {
     results = conditional();
   else if (isBuilt)
     results = counted();
-  // A node that is refused leaves its body where it is: the module is not used.
+  // The body of a refused node may stay in the module, which is not used then.
   if (results)
     holder.erase();
   return results;

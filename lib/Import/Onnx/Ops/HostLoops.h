@@ -15,18 +15,18 @@ namespace intarsia::onnx {
 struct LoopStep {
   llvm::SmallVector<mlir::Value> carried; ///< of the shapes that the loop began with
   llvm::SmallVector<mlir::Value> parts;   ///< those of all iterations are results of the loop
-  mlir::Value goesOn;                     ///< bool of one element; null if it always does
+  mlir::Value goesOn;                     ///< bool of one element: whether another follows; null if it always does
 };
 
 /// Builds an iteration: `step(number, carried)`, where `number` is a tensor<i64>. Returns nothing if it is refused.
 using LoopBody = llvm::function_ref<std::optional<LoopStep>(mlir::Value, llvm::ArrayRef<mlir::Value>)>;
 
 struct HostLoop {
-  std::optional<Size> count;              ///< of iterations, as long as it goes on; without it there is no limit
-  bool isComputed = false;                ///< the count is an element of a tensor
-  mlir::Value goesOn;                     ///< bool without dimensions: whether it begins; null if it does
-  int64_t first = 0;                      ///< number of the first iteration
-  llvm::SmallVector<mlir::Value> carried; ///< what it begins with
+  std::optional<Size> count;              ///< number behind that of the last iteration; without it there is no limit
+  bool isComputed = false;                ///< true if the count is an element of a tensor
+  mlir::Value goesOn;                     ///< bool without dimensions: whether the loop begins; null if it always does
+  int64_t first = 0;                      ///< number of the first iteration, at most the count
+  llvm::SmallVector<mlir::Value> carried; ///< values that the loop begins with
 };
 
 /// The results of a loop: what it carries, and the parts of all iterations along a new first dimension.
@@ -43,7 +43,8 @@ std::optional<LoopResults> buildLoop(NodeContext &node, const HostLoop &loop, Lo
 /// size); with `isReverse` it counts from behind.
 mlir::Value partAt(NodeContext &node, mlir::Value tensor, int64_t axis, mlir::Value number, bool isReverse = false);
 
-/// Returns a tensor of one element as one without dimensions, to which a call is held; nothing if it has more.
+/// Returns a tensor of one element without dimensions; nothing if it has more elements. A call whose tensor has another
+/// number of elements ends with an error.
 std::optional<mlir::Value> scalarOf(NodeContext &node, mlir::Value tensor);
 
 /// Returns "f32[2, ?]".

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Builder/Selection.h"
 #include "lib/Import/Onnx/Ops/Counts.h"
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -16,7 +17,7 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// Returns an index from data as one from the front: those below 0 count from behind.
+/// Returns an index of data as one from 0 on: indices below 0 count from the end.
 Value fromFront(OpBuilder &b, Location at, Value index, OpFoldResult whole) {
   Value size = getValueOrCreateConstantIndexOp(b, at, whole);
   if (index.getType() != b.getIndexType())
@@ -43,6 +44,18 @@ Value withoutNegative(NodeContext &node, size_t input, const Size &size) {
   });
 }
 
+/// Refuses known indices that are not in a dimension of known size.
+bool areInside(NodeContext &node, const Elements *indices, llvm::StringRef input, unsigned dimension,
+               const Shape &shape) {
+  const Size &size = shape[dimension];
+  if (indices && !size.isDynamic())
+    for (const Element &index : indices->values)
+      if (index.isInteger() && (index.integer < -size.value || index.integer >= size.value))
+        node.refuse("index " + llvm::Twine(index.integer) + " is not in dimension " + llvm::Twine(dimension) +
+                    " of input '" + input + "', which has " + llvm::Twine(size.value) + " elements");
+  return !node.isRefused();
+}
+
 void gather(NodeContext &node) {
   Value data = node.tensor(0), indices = node.tensor(1);
   DataType type = node.typeOf(0);
@@ -51,12 +64,12 @@ void gather(NodeContext &node) {
   if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64"))
     return;
   const Elements *known = node.graph.elementsOf(node.input(1));
+  if (!areInside(node, known, "data", axis, from))
+    return;
   if (known && known->values.size() == 1 && known->values[0].isInteger() && !from[axis].isDynamic()) {
     // One known index is a part.
-    int64_t index = known->values[0].integer, size = from[axis].value;
-    index += index < 0 ? size : 0;
-    if (index < 0 || index >= size)
-      return node.refuse("index " + llvm::Twine(index) + " is not in a dimension of " + llvm::Twine(size));
+    int64_t index = known->values[0].integer;
+    index += index < 0 ? from[axis].value : 0;
     Value part = node.sliced(data, axis, index, 1);
     Shape shape(from.begin(), from.begin() + axis);
     shape.append(which);
@@ -100,17 +113,15 @@ void gatherElements(NodeContext &node) {
   if (from.size() != shape.size())
     node.refuse("'data' and 'indices' have " + llvm::Twine(from.size()) + " and " + llvm::Twine(shape.size()) +
                 " dimensions");
-  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64"))
+  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64") ||
+      !areInside(node, node.graph.elementsOf(node.input(1)), "data", axis, from))
     return;
   auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
   OpFoldResult size = node.ir().size(from[axis]);
   Value result = node.ir().elementwise(node.at, tensorType(data).getElementType(), shape, {{indices, all}},
                                        [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-                                         llvm::SmallVector<Value> position;
-                                         for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
-                                           position.push_back(int64_t(dimension) == axis
-                                                                  ? fromFront(b, at, v[0], size)
-                                                                  : Value(linalg::IndexOp::create(b, at, dimension)));
+                                         llvm::SmallVector<Value> position = positionOf(b, at, shape.size());
+                                         position[axis] = fromFront(b, at, v[0], size);
                                          return tensor::ExtractOp::create(b, at, data, position);
                                        });
   node.graph.setShape(result, shape);
@@ -161,8 +172,8 @@ void gatherNd(NodeContext &node) {
   node.result(result);
 }
 
-/// Turns the first bit of integers: numbers without a sign then have the order of those with one, and turned again they
-/// are what they were.
+/// Flips the first bit of integers without a sign: as integers with a sign they then have the same order. Flipping it
+/// again gives the integers back.
 Value turned(NodeContext &node, Value numbers) {
   Type type = tensorType(numbers).getElementType();
   return node.broadcast({numbers}, type, [&](OpBuilder &b, Location at, ValueRange v) -> Value {

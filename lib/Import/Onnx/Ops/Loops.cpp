@@ -3,9 +3,10 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Loops of few iterations are written out, so that what they carry may change its shape and be a sequence, and what
-// they compute of the number of the iteration is known. Others are loops of the host (HostLoops).
+// Loops of few iterations are written out: the values that they carry may then change their shapes and be sequences,
+// and values that depend on the number of the iteration are known. Other loops are loops of the host (HostLoops).
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/HostLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,10 +17,10 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// Iterations of a loop that are written out.
+/// The most iterations of a loop that is written out.
 constexpr int64_t mostIterations = 256;
 
-/// Values of one kind in each iteration.
+/// The results of a body that are no carried values, each with its value in all iterations.
 using Scans = std::vector<llvm::SmallVector<GraphValue>>;
 
 bool areRefused(NodeContext &node, llvm::ArrayRef<GraphValue> values) {
@@ -29,7 +30,8 @@ bool areRefused(NodeContext &node, llvm::ArrayRef<GraphValue> values) {
 /// Returns a value as a tensor; null, and the node refused, if it is none.
 Value tensorOf(NodeContext &node, GraphValue &value) {
   if (!value.isTensor()) {
-    node.refuse("its iterations pass on a sequence or nothing, so that their number must be known to the compiler");
+    node.refuse("its iterations pass on a sequence or an empty optional value, so that their number must be known to "
+                "the compiler");
     return {};
   }
   Value tensor = node.graph.tensorOf(node.at, value);
@@ -38,8 +40,8 @@ Value tensorOf(NodeContext &node, GraphValue &value) {
   return tensor;
 }
 
-/// Takes what an iteration gives: values that are carried, of the `types` that the loop began with, and parts, whose
-/// types are added to `scanTypes`. Returns false, and the node is refused, if one is another.
+/// Takes the results of an iteration: values that are carried, which must have the `types` that the loop began with,
+/// and parts, whose types are added to `scanTypes`. Returns false, and the node is refused, if a type differs.
 bool takeResults(NodeContext &node, llvm::MutableArrayRef<GraphValue> results, llvm::ArrayRef<DataType> types,
                  LoopStep &step, llvm::SmallVectorImpl<DataType> &scanTypes) {
   for (auto [number, value] : llvm::enumerate(results)) {
@@ -119,7 +121,7 @@ GraphValue valueOf(Value tensor, DataType type) {
 
 //===-- Loop --------------------------------------------------------------------------------------------------===//
 
-/// A Loop, iteration by iteration until the compiler does not know whether there is another.
+/// A Loop, which is written out iteration by iteration until the compiler does not know whether there is another.
 class Loop {
 public:
   Loop(NodeContext &node, const Graph &body) : node(node), body(body) {}
@@ -133,9 +135,9 @@ private:
 
   NodeContext &node;
   const Graph &body;
-  std::optional<int64_t> most;   ///< iterations, if the number is known
-  std::optional<int64_t> goesOn; ///< whether there is another, if it is known
-  GraphValue condition;          ///< the same as a value
+  std::optional<int64_t> most;   ///< the most iterations, if that number is known
+  std::optional<int64_t> goesOn; ///< whether there is another iteration, if that is known
+  GraphValue condition;          ///< the value that says whether there is another iteration
   llvm::SmallVector<GraphValue> carried;
   Scans scans;
 };
@@ -176,7 +178,7 @@ void Loop::build() {
   finish();
 }
 
-/// The results of a loop that is written out.
+/// Sets the results of a loop that is written out.
 void Loop::finish() {
   for (auto [number, value] : llvm::enumerate(carried))
     node.result(number, value);
@@ -185,7 +187,7 @@ void Loop::finish() {
       return;
 }
 
-/// Sets the number of iterations: a number, a size of the call, or what the call computes.
+/// Sets the number of iterations: a number, a size of the call, or an element that the call computes.
 bool Loop::setLimit(HostLoop &loop) {
   if (most) {
     loop.count = std::max<int64_t>(*most, 0);
@@ -211,7 +213,7 @@ bool Loop::setLimit(HostLoop &loop) {
   return true;
 }
 
-/// Builds the iterations from one on as a loop of the host.
+/// Builds the iterations from number `first` on as a loop of the host.
 void Loop::buildRest(int64_t first) {
   HostLoop loop;
   loop.first = first;
@@ -325,21 +327,23 @@ bool Scan::readAttributes() {
 void Scan::build() {
   if (!readAttributes())
     return;
-  bool isFirst = true;
+  std::optional<NamedSize> length;
   for (int64_t number = 0; number < scanInputs; ++number) {
     Value source = node.tensor(stateCount + number);
     Shape shape = node.graph.shapeOf(node.at, source);
     axes[number] = node.axis(axes[number], shape.size(), "scan_input_axes");
     if (node.isRefused())
       return;
-    const Size &length = shape[axes[number]];
-    if (!isFirst && !length.isDynamic() && !count.isDynamic() && count.value != length.value)
-      return node.refuse("inputs have " + llvm::Twine(count.value) + " and " + llvm::Twine(length.value) + " parts");
-    if (isFirst || (count.isDynamic() && !length.isDynamic()))
-      count = length;
-    isFirst = false;
+    NamedSize own = dimensionOf(printable(node.node.inputs[stateCount + number]), axes[number], shape);
+    if (!length)
+      length = own;
+    else if (length->size.isDynamic() && !own.size.isDynamic())
+      std::swap(own, *length);
+    if (!requireEqual(node, own, *length))
+      return;
     sources.push_back(source);
   }
+  count = length->size;
   if (count.isDynamic() || count.value > mostIterations)
     buildLoopOfHost();
   else

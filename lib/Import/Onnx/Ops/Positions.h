@@ -13,7 +13,7 @@
 
 namespace intarsia::onnx {
 
-/// Returns the position of an iteration in a body.
+/// Returns the indices of an iteration in the body of an elementwise op.
 inline llvm::SmallVector<mlir::Value> positionOf(mlir::OpBuilder &b, mlir::Location at, unsigned rank) {
   llvm::SmallVector<mlir::Value> position;
   for (unsigned dimension = 0; dimension < rank; ++dimension)
@@ -21,7 +21,7 @@ inline llvm::SmallVector<mlir::Value> positionOf(mlir::OpBuilder &b, mlir::Locat
   return position;
 }
 
-/// Returns an index as one that is seen to be in [0, size).
+/// Returns an index that is in [0, size) in a form that lets the analysis prove it. Other indices are clamped.
 inline mlir::Value clampedTo(mlir::OpBuilder &b, mlir::Location at, mlir::Value index, mlir::OpFoldResult size) {
   using namespace mlir::arith;
   mlir::Value zero = ConstantIndexOp::create(b, at, 0), one = ConstantIndexOp::create(b, at, 1);
@@ -29,7 +29,7 @@ inline mlir::Value clampedTo(mlir::OpBuilder &b, mlir::Location at, mlir::Value 
   return MaxSIOp::create(b, at, MinSIOp::create(b, at, index, last), zero);
 }
 
-/// Returns whether an index is in [0, size).
+/// Returns a bool: whether an index is in [0, size).
 inline mlir::Value isIn(mlir::OpBuilder &b, mlir::Location at, mlir::Value index, mlir::OpFoldResult size) {
   using namespace mlir::arith;
   mlir::Value zero = ConstantIndexOp::create(b, at, 0), end = getValueOrCreateConstantIndexOp(b, at, size);

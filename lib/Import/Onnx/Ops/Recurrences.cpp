@@ -5,6 +5,7 @@
 //
 // Definitions: https://onnx.ai/onnx/operators/onnx__LinearAttention.html and onnx__TensorScatter.html.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/HostLoops.h"
 #include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
@@ -21,8 +22,8 @@ using intarsia::importer::SizeOp;
 namespace intarsia::onnx {
 namespace {
 
-/// A state [batch, heads, keys, values] for each token becomes decay * state + key * (value - what the state has for
-/// the key), and is read by a query; all in f32. Heads of queries share those of keys in groups.
+/// Each token changes a state [batch, heads, keys, values] to decay * state + key * (value - what the state has for the
+/// key), which its query then reads; all in f32. Several heads of queries share one head of keys.
 class LinearAttention {
 public:
   LinearAttention(NodeContext &node) : node(node), ops(node.ops()), at(node.at) {}
@@ -97,26 +98,31 @@ bool LinearAttention::readInputs() {
   Shape ofQuery = node.graph.shapeOf(at, query), ofKey = node.graph.shapeOf(at, key),
         ofValue = node.graph.shapeOf(at, value);
   batch = ofQuery[0], tokens = ofQuery[1], keys = ofQuery[3], values = ofValue[3];
-  auto differ = [&](const Size &one, const Size &other) {
-    return !one.isDynamic() && !other.isDynamic() && one.value != other.value;
+  // All inputs have as many tokens of as many sequences as the queries.
+  auto haveTokens = [&](llvm::StringRef name, const Shape &shape) {
+    return requireEqual(node, dimensionOf(name, 0, shape), dimensionOf("query", 0, ofQuery)) &&
+           requireEqual(node, dimensionOf(name, 1, shape), dimensionOf("query", 1, ofQuery));
   };
-  if (differ(ofQuery[3], ofKey[3]) || differ(batch, ofKey[0]) || differ(batch, ofValue[0]) ||
-      differ(tokens, ofKey[1]) || differ(tokens, ofValue[1]))
-    return node.refuse("'query', 'key' and 'value' do not go together"), false;
+  if (!haveTokens("key", ofKey) || !haveTokens("value", ofValue) ||
+      !requireEqual(node, {ofKey[3], "the size of a head of 'key'"}, {keys, "that of 'query'"}))
+    return false;
   if (keys.isDynamic())
     keys = ofKey[3];
-  // Shared by all keys of a head, or one for each.
   if (isGated) {
-    Shape shape = node.shapeOf(Decay);
-    bool isOfHeads = shape.size() == 3 && !shape[2].isDynamic() && shape[2].value == keyHeads;
     decay = heads(Decay, keyHeads);
-    if (!node.isRefused() && !isOfHeads && differ(node.graph.shapeOf(at, decay)[3], keys))
-      return node.refuse("'decay' has neither an element for each head nor one for each key"), false;
+    Shape shape = node.graph.shapeOf(at, decay);
+    if (node.isRefused() || !haveTokens("decay", shape) ||
+        !requireEither(node, {shape[3], "the number of elements of 'decay' for a head"}, {1, ""},
+                       {keys, "one for each key"}))
+      return false;
   }
   if (isDelta) {
     Shape shape = node.shapeOf(Beta);
-    if (shape.size() != 3 || (!shape[2].isDynamic() && shape[2].value != 1 && shape[2].value != keyHeads))
-      return node.refuse("'beta' has neither one element for each token nor one for each head"), false;
+    if (shape.size() != 3)
+      return node.refuse("input 'beta' has " + llvm::Twine(shape.size()) + " dimensions, must have 3"), false;
+    if (!haveTokens("beta", shape) ||
+        !requireEither(node, dimensionOf("beta", 2, shape), {1, ""}, {keyHeads, "one for each head"}))
+      return false;
     beta = heads(Beta, shape[2]);
   }
   if (node.isRefused())
@@ -124,9 +130,13 @@ bool LinearAttention::readInputs() {
   Shape ofState{batch, keyHeads, keys, values};
   if (node.has(Past)) {
     Shape past = node.shapeOf(Past);
-    for (size_t dimension = 0; dimension < 4; ++dimension)
-      if (past.size() != 4 || differ(past[dimension], ofState[dimension]))
-        return node.refuse("'past_state' is no state of the heads"), false;
+    if (past.size() != 4)
+      return node.refuse("input 'past_state' has " + llvm::Twine(past.size()) + " dimensions, must have 4"), false;
+    static constexpr llvm::StringLiteral names[] = {"the batch of 'query'", "'kv_num_heads'",
+                                                    "the size of a head of 'key'", "the size of a head of 'value'"};
+    for (auto [dimension, name] : llvm::enumerate(names))
+      if (!requireEqual(node, dimensionOf("past_state", dimension, past), {ofState[dimension], name.str()}))
+        return false;
     state = node.cast(node.tensor(Past), node.typeOf(Past), DataType::Float);
     state = node.reshaped(state, ofState);
   } else {
@@ -162,7 +172,7 @@ Value LinearAttention::write(Value before, Value oneKey, Value change) {
   return result;
 }
 
-/// One token, whose part [batch, heads, features] of a tensor `tokenOf` returns.
+/// Computes one token. `tokenOf` returns the part [batch, heads, features] of a tensor that belongs to it.
 LoopStep LinearAttention::step(Value now, llvm::function_ref<Value(Value)> tokenOf) {
   Value oneKey = tokenOf(key), oneValue = tokenOf(value);
   Shape shape{batch, keyHeads, keys, values};
@@ -186,7 +196,7 @@ LoopStep LinearAttention::step(Value now, llvm::function_ref<Value(Value)> token
     });
   }
   now = write(now, oneKey, oneValue);
-  // Heads of queries in groups, each of which reads one state.
+  // Each group of heads of queries reads one state.
   int64_t group = queryHeads / keyHeads;
   Value oneQuery = node.reshaped(tokenOf(query), {batch, keyHeads, group, keys});
   Value read = sumOverKeys({batch, keyHeads, group, keys, values}, {0, 1, 2, 4},
@@ -239,7 +249,8 @@ void LinearAttention::build() {
 
 void linearAttention(NodeContext &node) { LinearAttention(node).build(); }
 
-/// TensorScatter: each position along an axis is one of the update, if it lies among those that are written.
+/// TensorScatter: writes the positions of an update along an axis of a cache, from an index of each sequence on. Each
+/// position of the result reads the update if it is one of those, and the cache otherwise.
 void tensorScatter(NodeContext &node) {
   Value cache = node.tensor(0), update = node.tensor(1);
   Shape shape = node.graph.shapeOf(node.at, cache), ofUpdate = node.graph.shapeOf(node.at, update);
@@ -252,16 +263,17 @@ void tensorScatter(NodeContext &node) {
   if (axis == 0 || ofUpdate.size() != shape.size())
     return node.refuse("'axis' is " + llvm::Twine(axis) + ", of tensors of " + llvm::Twine(shape.size()) + " and " +
                        llvm::Twine(ofUpdate.size()) + " dimensions");
-  for (auto [dimension, sizes] : llvm::enumerate(llvm::zip_equal(shape, ofUpdate))) {
-    auto [whole, part] = sizes;
-    bool isKnown = !whole.isDynamic() && !part.isDynamic();
-    if (isKnown && (int64_t(dimension) == axis ? part.value > whole.value : part.value != whole.value))
-      return node.refuse("the update has " + llvm::Twine(part.value) + " elements in dimension " +
-                         llvm::Twine(dimension) + ", the cache " + llvm::Twine(whole.value));
+  for (unsigned dimension = 0; dimension < shape.size(); ++dimension) {
+    NamedSize whole = dimensionOf("past_cache", dimension, shape), part = dimensionOf("update", dimension, ofUpdate);
+    if (!(int64_t(dimension) == axis ? requireAtMost(node, part, whole) : requireEqual(node, part, whole)))
+      return;
   }
   Value begin = node.has(2) ? node.tensor(2) : Value();
   if (begin && tensorType(begin).getRank() != 1)
     return node.refuse("'write_indices' has " + llvm::Twine(tensorType(begin).getRank()) + " dimensions, must have 1");
+  if (begin && !requireEqual(node, dimensionOf("write_indices", 0, node.graph.shapeOf(node.at, begin)),
+                             dimensionOf("past_cache", 0, shape)))
+    return;
   if (Size length = ofUpdate[axis]; node.isRefused() || (!length.isDynamic() && length.value == 0))
     return node.result(cache);
   auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
@@ -273,27 +285,20 @@ void tensorScatter(NodeContext &node) {
   Type element = tensorType(cache).getElementType();
   Value result =
       node.ir().elementwise(node.at, element, shape, operands, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-        using Predicate = arith::CmpIPredicate;
-        Value zero = arith::ConstantIndexOp::create(b, at, 0), one = arith::ConstantIndexOp::create(b, at, 1);
-        llvm::SmallVector<Value> position;
-        for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
-          position.push_back(linalg::IndexOp::create(b, at, dimension));
-        Value place = position[axis], count = getValueOrCreateConstantIndexOp(b, at, length);
+        llvm::SmallVector<Value> position = positionOf(b, at, shape.size());
+        Value place = position[axis];
         if (begin)
           place = arith::SubIOp::create(b, at, place, arith::IndexCastOp::create(b, at, b.getIndexType(), v[1]));
         if (isCircular) {
           Value size = getValueOrCreateConstantIndexOp(b, at, room);
           Value rest = arith::RemSIOp::create(b, at, place, size);
-          Value isNegative = arith::CmpIOp::create(b, at, Predicate::slt, rest, zero);
+          Value zero = arith::ConstantIndexOp::create(b, at, 0);
+          Value isNegative = arith::CmpIOp::create(b, at, arith::CmpIPredicate::slt, rest, zero);
           place = arith::SelectOp::create(b, at, isNegative, arith::AddIOp::create(b, at, rest, size), rest);
         }
-        Value isIn = arith::AndIOp::create(b, at, arith::CmpIOp::create(b, at, Predicate::sge, place, zero),
-                                           arith::CmpIOp::create(b, at, Predicate::slt, place, count));
-        // What is in bounds already is seen to be so.
-        Value last = arith::SubIOp::create(b, at, count, one);
-        position[axis] = arith::MaxSIOp::create(b, at, arith::MinSIOp::create(b, at, place, last), zero);
+        position[axis] = clampedTo(b, at, place, length);
         auto chosen = scf::IfOp::create(
-            b, at, isIn,
+            b, at, isIn(b, at, place, length),
             [&](OpBuilder &inner, Location loc) {
               scf::YieldOp::create(inner, loc, tensor::ExtractOp::create(inner, loc, update, position).getResult());
             },

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Interfaces/ReferenceBuilder.h"
 #include "lib/Import/Builder/Selection.h"
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Counts.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
@@ -23,9 +24,6 @@ using reference::MixedSizes;
 using reference::ReferenceBuilder;
 using reference::ScalarBuilder;
 
-bool isComputed(DataType type) { return isComputedByNn(type) || type == DataType::Double; }
-DataType computedType(DataType type) { return type == DataType::Double ? DataType::Float : type; }
-
 MixedSizes mixedSizes(NodeContext &node, const Shape &shape) {
   MixedSizes sizes;
   for (const Size &size : shape)
@@ -33,7 +31,7 @@ MixedSizes mixedSizes(NodeContext &node, const Shape &shape) {
   return sizes;
 }
 
-/// A RoiAlign whose cells have as many points as elements of the image, each region its own.
+/// A RoiAlign with `sampling_ratio` 0: the number of points of a cell follows from the size of its region.
 struct AdaptiveRoiAlign {
   NodeContext &node;
   Value images, boxes, numbers; ///< [batch, height, width, channels], [regions, 4] and [regions]
@@ -41,7 +39,7 @@ struct AdaptiveRoiAlign {
   float scale;
   bool halfPixel, largest;
 
-  /// Points of a cell in a direction that a region may have. A region of more is larger than images are.
+  /// The most points of a cell in a direction. Regions with more points are larger than images are.
   static constexpr int64_t mostPoints = 4096;
 
   /// Where a region begins and how long it is, in elements of the image, by its corners; in f32, as ONNX Runtime
@@ -155,8 +153,8 @@ Value AdaptiveRoiAlign::build() const {
 
 void roiAlign(NodeContext &node) {
   Value images = node.tensor(0), regions = node.tensor(1), numbers = node.tensor(2);
-  DataType type = node.typeOf(0), computed = computedType(type);
-  if (node.isRefused() || !node.isOf(0, isComputed, "floats of 16 bits or more") || !node.areOneType({0, 1}) ||
+  DataType type = node.typeOf(0);
+  if (node.isRefused() || !node.isOf(0, isComputedByNn, "floats of 16 bits or more") || !node.areOneType({0, 1}) ||
       !node.isOf(2, isIndex, "int64"))
     return;
   int64_t height = node.integer("output_height", 1), width = node.integer("output_width", 1),
@@ -182,20 +180,19 @@ void roiAlign(NodeContext &node) {
   Shape result{boxes[0], height, width, shape[1]};
   if (!node.isCounted(result))
     return;
-  Value last = node.ir().channelsLast(node.at, node.cast(images, type, computed));
-  Value corners = node.cast(regions, type, computed);
+  Value last = node.ir().channelsLast(node.at, images);
   bool halfPixel = coordinates == "half_pixel", largest = mode == "max";
   Value aligned;
   if (samples == 0)
-    aligned = AdaptiveRoiAlign{node, last, corners, numbers, {height, width}, scale, halfPixel, largest}.build();
+    aligned = AdaptiveRoiAlign{node, last, regions, numbers, {height, width}, scale, halfPixel, largest}.build();
   else
-    aligned = nn::RoiAlignOp::create(node.ops(), node.at, node.ir().tensorType(result, node.irType(computed)), last,
-                                     corners, numbers, llvm::ArrayRef<int64_t>{height, width}, samples,
+    aligned = nn::RoiAlignOp::create(node.ops(), node.at, node.ir().tensorType(result, node.irType(type)), last,
+                                     regions, numbers, llvm::ArrayRef<int64_t>{height, width}, samples,
                                      llvm::APFloat(scale), halfPixel, largest);
   node.graph.setShape(aligned, result);
   Value first = node.ir().channelsFirst(node.at, aligned);
   node.graph.setShape(first, {boxes[0], shape[1], height, width});
-  node.result(node.cast(first, computed, type));
+  node.result(first);
 }
 
 /// AffineGrid: theta times the coordinates (x, y, 1) or (x, y, z, 1) of all places, which go from -1 to 1.
@@ -203,16 +200,18 @@ void affineGrid(NodeContext &node) {
   Value theta = node.tensor(0);
   DataType type = node.typeOf(0);
   auto sizes = sizesOf(node, 1, "size");
-  if (!sizes || node.isRefused() || !node.isOf(0, isComputed, "floats of 16 bits or more"))
+  if (!sizes || node.isRefused() || !node.isOf(0, isComputedByNn, "floats of 16 bits or more"))
     return;
   auto rank = int64_t(sizes->size()) - 2;
   Shape matrix = node.graph.shapeOf(node.at, theta);
-  if ((rank != 2 && rank != 3) || matrix.size() != 3 || matrix[1].value != rank || matrix[2].value != rank + 1)
+  if ((rank != 2 && rank != 3) || matrix.size() != 3)
     return node.refuse("inputs are not 'theta' [batch, 2, 3] and 4 sizes, or [batch, 3, 4] and 5 sizes");
   const Size &batch = (*sizes)[0];
-  if (!batch.isDynamic() && !matrix[0].isDynamic() && batch.value != matrix[0].value)
-    return node.refuse("input 'theta' has " + llvm::Twine(matrix[0].value) + " matrices, input 'size' is of " +
-                       llvm::Twine(batch.value));
+  if (!requireEqual(node, dimensionOf("theta", 0, matrix), {batch, "element 0 of input 'size'"}) ||
+      !requireEqual(node, dimensionOf("theta", 1, matrix), {rank, "the number of spatial dimensions"}) ||
+      !requireEqual(node, dimensionOf("theta", 2, matrix),
+                    {rank + 1, "one more than the number of spatial dimensions"}))
+    return;
   Shape shape{matrix[0].isDynamic() ? batch : matrix[0]};
   shape.append(sizes->begin() + 2, sizes->end());
   shape.push_back(rank);
@@ -230,7 +229,7 @@ void affineGrid(NodeContext &node) {
     auto factor = [&](int64_t column) -> Value {
       Value read =
           tensor::ExtractOp::create(b, theta, ValueRange{b.indexOf(0), b.indexOf(unsigned(rank) + 1), b.index(column)});
-      return type == DataType::Double ? arith::TruncFOp::create(b, b.getF32Type(), read).getResult() : b.widen(read);
+      return b.widen(read);
     };
     Value sum = factor(rank);
     for (int64_t column = 0; column < rank; ++column) {
@@ -241,21 +240,10 @@ void affineGrid(NodeContext &node) {
                             : b.div(b.toFloat(place * 2 + 1), b.toFloat(size));
       sum = b.add(sum, b.mul(factor(column), b.sub(ratio, b.f32(1))));
     }
-    return type == DataType::Double ? arith::ExtFOp::create(b, b.getF64Type(), sum).getResult()
-                                    : b.narrow(sum, node.irType(type));
+    return b.narrow(sum, node.irType(type));
   });
   node.graph.setShape(result, shape);
   node.result(result);
-}
-
-/// Reads one number for each dimension; `byDefault` without the attribute.
-std::optional<llvm::SmallVector<int64_t>> numbersOf(NodeContext &node, llvm::StringRef name, size_t count,
-                                                    int64_t byDefault, int64_t least) {
-  auto given = node.integers(name).value_or(llvm::SmallVector<int64_t>(count, byDefault));
-  if (given.size() != count || llvm::any_of(given, [&](int64_t number) { return number < least || isLong(number); }))
-    node.refuse("attribute '" + name + "' has not " + llvm::Twine(count) + " numbers from " + llvm::Twine(least) +
-                " on");
-  return node.isRefused() ? std::nullopt : std::optional(given);
 }
 
 /// Col2Im: adds the elements of blocks up where these lie in the image.
@@ -363,14 +351,15 @@ void maxUnpool(NodeContext &node) {
   Value data = node.tensor(0), indices = node.tensor(1);
   Shape shape = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
   auto kernel = node.integers("kernel_shape");
-  if (node.isRefused() || !node.isOf(0, isComputed, "floats of 16 bits or more") ||
+  auto isMoved = [](DataType type) { return isComputedByNn(type) || type == DataType::Double; };
+  if (node.isRefused() || !node.isOf(0, isMoved, "floats of 16 bits or more") ||
       !node.isOf(1, [](DataType type) { return type == DataType::Int64; }, "int64"))
     return;
   if (!kernel || kernel->empty() || shape.size() != kernel->size() + 2 || which.size() != shape.size())
     return node.refuse("'X', 'I' and attribute 'kernel_shape' do not go together");
-  for (auto [one, other] : llvm::zip_equal(shape, which))
-    if (!one.isDynamic() && !other.isDynamic() && one.value != other.value)
-      return node.refuse("inputs 'X' and 'I' have different sizes");
+  for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
+    if (!requireEqual(node, dimensionOf("I", dimension, which), dimensionOf("X", dimension, shape)))
+      return;
   size_t rank = kernel->size();
   auto strides = numbersOf(node, "strides", rank, 1, 1), pads = numbersOf(node, "pads", 2 * rank, 0, 0);
   if (!numbersOf(node, "kernel_shape", rank, 1, 1) || node.isRefused())
@@ -429,7 +418,7 @@ void centerCropPad(NodeContext &node) {
     if (!node.graph.areEqual(size, shape[axis]) && (size.isDynamic() || shape[axis].isDynamic()))
       return node.refuse("whether dimension " + llvm::Twine(axis) + " is cut or padded is known to the call only");
     result[axis] = size;
-    // Half of the difference, towards 0: that is before what is cut, and before what is padded.
+    // Half of the difference, rounded towards 0, is cut off or padded at the front.
     if (!node.graph.areEqual(size, shape[axis]))
       offsets[axis] = node.compute(SizeOp::Divide, node.compute(SizeOp::Subtract, shape[axis], size), 2);
     isCut &= node.graph.areEqual(size, shape[axis]) ||
@@ -449,8 +438,11 @@ void centerCropPad(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> regionOps() {
   static const OpRow rows[] = {
-      {"", "RoiAlign", 10, roiAlign},  {"", "AffineGrid", 20, affineGrid},       {"", "Col2Im", 18, col2Im},
-      {"", "MaxUnpool", 9, maxUnpool}, {"", "CenterCropPad", 18, centerCropPad},
+      {"", "RoiAlign", 10, roiAlign, Takes::Numbers, /*inSingle=*/true},
+      {"", "AffineGrid", 20, affineGrid, Takes::Numbers, /*inSingle=*/true},
+      {"", "Col2Im", 18, col2Im},
+      {"", "MaxUnpool", 9, maxUnpool},
+      {"", "CenterCropPad", 18, centerCropPad},
   };
   return rows;
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Builder/Selection.h"
 
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Counts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
@@ -17,7 +18,7 @@ namespace {
 /// True for elements that are compared with 0 and with one another.
 bool isCompared(DataType type) { return !isFloat(type) || isComputedByNn(type) || type == DataType::Double; }
 
-/// Remembers the sizes of a result, of which the call computes one.
+/// Returns a result of which the call computes the size of one dimension, after its sizes are remembered.
 Value withSize(NodeContext &node, Value result, Shape shape, unsigned dimension) {
   shape[dimension] = node.ir().sizeOf(node.at, result, dimension);
   node.graph.setShape(result, shape);
@@ -51,14 +52,15 @@ void compress(NodeContext &node) {
   if (node.isRefused())
     return;
   const Size whole = axis ? shape[*axis] : node.product(shape);
-  if (!whole.isDynamic() && !conditions[0].isDynamic() && conditions[0].value > whole.value)
-    return node.refuse("input 'condition' has " + llvm::Twine(conditions[0].value) + " elements, there are " +
-                       llvm::Twine(whole.value) + " to choose from");
+  if (!requireAtMost(node, {conditions[0], "the number of elements of input 'condition'"},
+                     {whole, axis ? "the size of the axis" : "the number of elements of input 'input'"}))
+    return;
   Value result = importer::compress(node.ir(), node.at, input, condition, axis);
   node.result(withSize(node, result, axis ? shape : Shape{0}, axis.value_or(0)));
 }
 
-/// Returns integers without a sign as those of which the order is the same, and back: the first bit is turned.
+/// Flips the first bit of integers without a sign: as integers with a sign they then have the same order. Flipping it
+/// again gives the integers back.
 Value withOtherSign(NodeContext &node, Value tensor, DataType type) {
   if (!isUnsigned(type) || isBool(type))
     return tensor;
@@ -84,7 +86,7 @@ void unique(NodeContext &node) {
     return;
   const Size whole = axis ? shape[*axis] : node.product(shape);
   if (!whole.isDynamic() && whole.value == 0) {
-    // There are none, and no loops over none.
+    // Kernels have no loops without iterations.
     shape = axis ? shape : Shape{0};
     auto none = cast<TypedAttr>(node.ops().getZeroAttr(node.irType(type)));
     node.result(0, node.filled(shape, none), type);
@@ -118,14 +120,13 @@ void nonMaxSuppression(NodeContext &node) {
   if (node.isRefused() || !node.isOf(0, isSingle, "float") || !node.areOneType({0, 1}) || !isOutsideOfBranches(node))
     return;
   Shape ofBoxes = node.graph.shapeOf(node.at, boxes), ofScores = node.graph.shapeOf(node.at, scores);
-  auto differ = [](const Size &one, const Size &other) {
-    return !one.isDynamic() && !other.isDynamic() && one.value != other.value;
-  };
-  if (ofBoxes.size() != 3 || ofScores.size() != 3 || differ(ofBoxes[2], 4) || differ(ofBoxes[0], ofScores[0]) ||
-      differ(ofBoxes[1], ofScores[2]))
+  if (ofBoxes.size() != 3 || ofScores.size() != 3 || (!ofBoxes[2].isDynamic() && ofBoxes[2].value != 4))
     return node.refuse("inputs are not 'boxes' [batch, boxes, 4] and 'scores' [batch, classes, boxes]");
   if (ofBoxes[2].isDynamic())
     return node.refuse("dimension 2 of input 'boxes' depends on the call, must be 4");
+  if (!requireEqual(node, dimensionOf("scores", 0, ofScores), dimensionOf("boxes", 0, ofBoxes)) ||
+      !requireEqual(node, dimensionOf("scores", 2, ofScores), dimensionOf("boxes", 1, ofBoxes)))
+    return;
   Value limit = number(node, 2, "max_output_boxes_per_class", DataType::Int64, ops.getI64IntegerAttr(0));
   Value overlap = number(node, 3, "iou_threshold", DataType::Float, ops.getF32FloatAttr(0));
   Value least;

@@ -3,17 +3,17 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A sequence has as many tensors in each call: import follows them, and the IR has none. An optional value is what it
-// has, or nothing.
+// The number of tensors of a sequence is the same in all calls. Import follows each of them, so that the IR has no
+// sequences. An optional value is the value that it has, or none.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Import/Onnx/OpTable.h"
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 
 using namespace mlir;
 
 namespace intarsia::onnx {
 namespace {
 
-/// Tensors of a sequence.
+/// The most tensors of a sequence.
 constexpr int64_t mostParts = 4096;
 
 using Parts = std::vector<GraphValue>;
@@ -36,7 +36,8 @@ const Parts *sequenceOf(NodeContext &node, size_t input) {
   return nullptr;
 }
 
-/// Returns the place in a sequence that an input says, counted from behind if it is negative; `byDefault` without it.
+/// Returns the place in a sequence that an input gives, which counts from the end if it is negative. Without the input
+/// it is `byDefault`.
 std::optional<int64_t> placeOf(NodeContext &node, size_t input, int64_t length, int64_t byDefault, int64_t last) {
   if (!node.has(input) && byDefault >= 0)
     return byDefault;
@@ -118,7 +119,7 @@ void length(NodeContext &node) {
     node.result(DataType::Int64, Elements{{}, {int64_t(parts->size())}});
 }
 
-/// SplitToSequence: parts of one size, of given sizes, or of one element whose dimension may be dropped.
+/// SplitToSequence: parts of one size, of a size each, or of one element each without their dimension.
 void split(NodeContext &node) {
   Value data = node.tensor(0);
   Shape shape = node.graph.shapeOf(node.at, data);
@@ -147,8 +148,10 @@ void split(NodeContext &node) {
   bool isDivision = true;
   for (int64_t size : sizes)
     isDivision &= size >= 0 && !llvm::AddOverflow(sum, size, sum);
-  if (!isDivision || (!whole.isDynamic() && sum != whole.value))
+  if (!isDivision)
     return node.refuse("'split' is no division of dimension " + llvm::Twine(axis));
+  if (!requireEqual(node, dimensionOf("input", axis, shape), {sum, "the sum of 'split'"}))
+    return;
   Parts parts;
   int64_t begin = 0;
   for (int64_t size : sizes) {

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
@@ -292,6 +293,7 @@ void split(NodeContext &node) {
   if (count == 0)
     return node.refuse("has no outputs");
   const Size &whole = shape[axis];
+  bool areGiven = sizes.has_value();
   if (!sizes) {
     if (node.version >= 18 && node.integer("num_outputs", count) != count)
       return node.refuse("'num_outputs' is " + llvm::Twine(node.integer("num_outputs", count)) + ", there are " +
@@ -306,6 +308,11 @@ void split(NodeContext &node) {
   }
   if (!isDivision || (isKnown && sum != whole.value))
     return node.refuse("'split' is no division of dimension " + llvm::Twine(axis));
+  Size total = 0;
+  for (const Size &size : *sizes)
+    total = node.compute(SizeOp::Add, total, size);
+  if (areGiven && !requireEqual(node, dimensionOf("input", axis, shape), {total, "the sum of 'split'"}))
+    return;
   // Parts of a list that is known, as of a shape, are known too.
   const Elements *known = node.graph.elementsOf(node.input(0));
   bool isFollowed = known && known->shape.size() == 1 && isStatic(*sizes);

@@ -7,7 +7,9 @@
 #include "lib/Import/Builder/Selection.h"
 #include "lib/Import/Builder/Signals.h"
 
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Counts.h"
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -27,10 +29,7 @@ constexpr int64_t mostTransformed = 1 << 22;
 /// Elements of the filters that are constants of the module.
 constexpr int64_t mostFilters = 1 << 20;
 
-bool isComputed(DataType type) { return isComputedByNn(type) || type == DataType::Double; }
-DataType computedType(DataType type) { return type == DataType::Double ? DataType::Float : type; }
-
-/// Returns the size that an input of one integer is; nullopt, and refused, if it is not known.
+/// Returns the size that an input of one integer gives; refuses one that is not known.
 std::optional<Size> sizeOf(NodeContext &node, size_t input, llvm::StringRef name) {
   const Elements *known = node.elements(input, name);
   if (known && (known->values.size() != 1 || known->values[0].isReal()))
@@ -58,9 +57,7 @@ Value withLength(NodeContext &node, Value tensor, int64_t axis, const Size &leng
   OpFoldResult given = node.ir().size(before);
   Value result =
       node.ir().elementwise(node.at, element, shape, {}, [&](OpBuilder &b, Location at, ValueRange) -> Value {
-        llvm::SmallVector<Value> position;
-        for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
-          position.push_back(linalg::IndexOp::create(b, at, dimension));
+        llvm::SmallVector<Value> position = positionOf(b, at, shape.size());
         Value end = getValueOrCreateConstantIndexOp(b, at, given);
         Value last = arith::SubIOp::create(b, at, end, arith::ConstantIndexOp::create(b, at, 1));
         Value isInside = arith::CmpIOp::create(b, at, arith::CmpIPredicate::slt, position[axis], end);
@@ -74,8 +71,7 @@ Value withLength(NodeContext &node, Value tensor, int64_t axis, const Size &leng
 
 void dft(NodeContext &node) {
   Value input = node.tensor(0);
-  DataType type = node.typeOf(0), computed = computedType(type);
-  if (node.isRefused() || !node.isOf(0, isComputed, "floats of 16 bits or more"))
+  if (node.isRefused() || !node.isOf(0, isComputedByNn, "floats of 16 bits or more"))
     return;
   Shape shape = node.graph.shapeOf(node.at, input);
   auto rank = int64_t(shape.size());
@@ -100,7 +96,10 @@ void dft(NodeContext &node) {
   if (given && given->isDynamic() && isReal)
     return node.refuse("input 'dft_length' of a real result depends on sizes of the call");
   auto changed = [&](SizeOp op, const Size &left, int64_t right) { return node.compute(op, left, right); };
-  // Elements that are transformed, and those of the input that say what they are.
+  // One number is the transform of one real element, which an even length does not have.
+  if (isReal && !given && !requireAtLeast(node, dimensionOf("input", axis, shape), {2, "as 'dft_length' is not given"}))
+    return;
+  // The number of elements of a transform.
   Size length = given                     ? *given
                 : !isReal                 ? shape[axis]
                 : shape[axis].isDynamic() ? changed(SizeOp::Multiply, changed(SizeOp::Subtract, shape[axis], 1), 2)
@@ -116,7 +115,6 @@ void dft(NodeContext &node) {
     input = withLength(node, input, axis, read);
     shape = node.graph.shapeOf(node.at, input);
   }
-  input = node.cast(input, type, computed);
   if (isReal)
     shape[axis] = length;
   else if (isOnesided)
@@ -124,18 +122,17 @@ void dft(NodeContext &node) {
   shape.back() = isReal ? 1 : 2;
   OpBuilder &ops = node.ops();
   Value result =
-      nn::FftOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(computed)), input, axis, isInverse,
+      nn::FftOp::create(ops, node.at, node.ir().tensorType(shape, node.irType(node.typeOf(0))), input, axis, isInverse,
                         isOnesided, isReal && given ? ops.getI64IntegerAttr(length.value) : IntegerAttr());
   node.graph.setShape(result, shape);
-  node.result(node.cast(result, computed, type));
+  node.result(result);
 }
 
 void stft(NodeContext &node) {
   Value signal = node.tensor(0);
-  DataType type = node.typeOf(0), computed = computedType(type);
   auto step = sizeOf(node, 1, "frame_step");
   Value window = node.has(2) ? node.tensor(2) : Value();
-  if (node.isRefused() || !node.isOf(0, isComputed, "floats of 16 bits or more") || !node.areOneType({0, 2}))
+  if (node.isRefused() || !node.isOf(0, isComputedByNn, "floats of 16 bits or more") || !node.areOneType({0, 2}))
     return;
   Shape shape = node.graph.shapeOf(node.at, signal);
   if (shape.size() == 2) { // as exporters write real signals
@@ -155,38 +152,36 @@ void stft(NodeContext &node) {
     std::optional<Size> given = sizeOf(node, 3, "frame_length");
     if (!given)
       return;
-    if (window && !size->isDynamic() && !given->isDynamic() && size->value != given->value)
-      return node.refuse("input 'frame_length' is " + llvm::Twine(given->value) + ", the window has " +
-                         llvm::Twine(size->value) + " elements");
+    if (window && !requireEqual(node, {*given, "input 'frame_length'"}, {*size, "the number of elements of 'window'"}))
+      return;
     size = given;
   }
   if (size->isDynamic() || step->isDynamic())
     return node.refuse("the length of a frame or 'frame_step' depends on sizes of the call, and must be known to the "
                        "compiler");
-  if (size->value < 1 || size->value > mostTransformed || step->value < 1)
-    return node.refuse("frames of " + llvm::Twine(size->value) + " elements every " + llvm::Twine(step->value) +
-                       " are not possible");
+  if (size->value < 1 || size->value > mostTransformed)
+    return node.refuse("a frame has " + llvm::Twine(size->value) + " elements, possible are 1 to " +
+                       llvm::Twine(mostTransformed));
+  if (step->value < 1 || step->value > mostTransformed)
+    return node.refuse("input 'frame_step' is " + llvm::Twine(step->value) + ", possible are 1 to " +
+                       llvm::Twine(mostTransformed));
   if (!shape[1].isDynamic() && shape[1].value < size->value)
     return node.refuse("input 'signal' has " + llvm::Twine(shape[1].value) + " elements, a frame has " +
                        llvm::Twine(size->value));
   bool isOnesided = node.integer("onesided", 1) != 0;
   if (isOnesided && shape[2].value == 2)
     return node.refuse("is onesided of a complex signal");
-  signal = node.cast(signal, type, computed);
-  if (window)
-    window = node.cast(window, type, computed);
-  Size frames = node.compute(SizeOp::Divide, node.compute(SizeOp::Subtract, shape[1], *size), *step);
-  Shape whole{shape[0], node.compute(SizeOp::Add, frames, 1), *size, 2};
+  Shape whole{shape[0], importer::frameCount(node.ir(), node.at, shape[1], size->value, step->value), *size, 2};
   if (node.isRefused() || !node.isCounted(whole))
     return;
   Value result = importer::stft(node.ir(), node.at, signal, window, size->value, step->value, isOnesided);
   if (isOnesided)
     whole[2] = size->value / 2 + 1;
   node.graph.setShape(result, whole);
-  node.result(node.cast(result, computed, type));
+  node.result(result);
 }
 
-/// Returns the type that a generated tensor has by its attribute, of numbers.
+/// Returns the type that the attribute gives a generated tensor; refuses types that are no numbers.
 DataType generatedType(NodeContext &node) {
   auto type = DataType(node.integer("output_datatype", int64_t(DataType::Float)));
   if (!node.irType(type) || isBool(type) || isSmall(type))
@@ -238,7 +233,7 @@ void cosineWindow(NodeContext &node, double a, double b, double c) {
         if (less)
           period = arith::SubIOp::create(builder, at, period, one);
         period = arith::MaxSIOp::create(builder, at, period, one);
-        // A window is the same from behind: angles up to pi are rounded less.
+        // Windows are symmetric, so that only angles up to pi are needed, which are rounded less than larger ones.
         Value behind = arith::SubIOp::create(builder, at, period, place);
         Value ratio =
             arith::DivFOp::create(builder, at, real(arith::MinSIOp::create(builder, at, place, behind)), real(period));
@@ -258,8 +253,8 @@ void hannWindow(NodeContext &node) { cosineWindow(node, 0.5, 0.5, 0); }
 void hammingWindow(NodeContext &node) { cosineWindow(node, 25.0 / 46, 21.0 / 46, 0); }
 void blackmanWindow(NodeContext &node) { cosineWindow(node, 0.42, 0.5, 0.08); }
 
-/// Builds the filters that add up the elements of a spectrum, between frequencies that are the same distance apart on
-/// the mel scale. As ONNX defines them, that distance leaves room for one filter more, and edges are rounded down.
+/// Builds the filters that add up the elements of a spectrum. Their edges are frequencies at equal distances on the mel
+/// scale, rounded down to elements. As ONNX defines it, the scale has one part more than these filters cover.
 void melWeightMatrix(NodeContext &node) {
   DataType type = generatedType(node);
   static constexpr llvm::StringLiteral names[] = {"num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz",
@@ -311,8 +306,8 @@ void melWeightMatrix(NodeContext &node) {
 
 llvm::ArrayRef<OpRow> signalOps() {
   static const OpRow rows[] = {
-      {"", "DFT", 17, dft},
-      {"", "STFT", 17, stft},
+      {"", "DFT", 17, dft, Takes::Numbers, /*inSingle=*/true},
+      {"", "STFT", 17, stft, Takes::Numbers, /*inSingle=*/true},
       {"", "HannWindow", 17, hannWindow},
       {"", "HammingWindow", 17, hammingWindow},
       {"", "BlackmanWindow", 17, blackmanWindow},

@@ -18,6 +18,11 @@ inline bool isLong(int64_t number) { return std::abs(number / 2) > std::numeric_
 /// of the images.
 std::optional<importer::Windows> windowsOf(NodeContext &node, llvm::ArrayRef<int64_t> window, const Shape &spatial);
 
+/// Returns the numbers of an attribute, `count` of at least `least`, which are `byDefault` without the attribute;
+/// refuses other numbers, and those of more than 32 bits.
+std::optional<llvm::SmallVector<int64_t>> numbersOf(NodeContext &node, llvm::StringRef name, size_t count,
+                                                    int64_t byDefault, int64_t least);
+
 /// Convolves images [batch, channels, spatial…] with a weight [out, in / groups, window…], or of a transposed
 /// convolution [in, out / groups, window…], whose sizes the call decides; `positions` are the sizes of the result.
 mlir::Value convInCall(NodeContext &node, mlir::Value images, mlir::Value weight, const Size &groups,
