@@ -26,7 +26,7 @@ MODELS = {
     "direction": "ch_ppocr_mobile_v2.0_cls_infer.onnx",
     "recognizer": "ch_PP-OCRv4_rec_infer.onnx",
 }
-#: Height of the lines that models read, and the width of those whose direction is asked for.
+#: Height of the lines that models read, and the least width of those whose direction is asked for.
 HEIGHT, DIRECTION_WIDTH = 48, 192
 #: Text of the picture: size, angle in degrees, place, and whether it is upside down.
 LINES = [
@@ -91,9 +91,9 @@ class Reader:
         return line.transpose(Image.Transpose.ROTATE_90) if height > 1.5 * width else line
 
     def turn(self, line: Image.Image) -> Image.Image:
-        """Return a line, turned if it is upside down."""
-        width = min(DIRECTION_WIDTH, math.ceil(line.width * HEIGHT / line.height))
-        values = np.zeros((1, 3, HEIGHT, DIRECTION_WIDTH), np.float32)
+        """Return a line, turned if it is upside down. It keeps its width; narrow ones get an empty margin."""
+        width = math.ceil(line.width * HEIGHT / line.height)
+        values = np.zeros((1, 3, HEIGHT, max(DIRECTION_WIDTH, width)), np.float32)
         values[:, :, :, :width] = pixel_values(line.resize((width, HEIGHT)))
         upright, turned = self.direction.main(values)[0]
         return line.transpose(Image.Transpose.ROTATE_180) if turned > max(upright, 0.9) else line
@@ -147,13 +147,15 @@ def main() -> None:
     print(f"Read in {1e3 * (time.perf_counter() - started):.0f} ms ({intarsia.threads()} threads):")
     for _, text, score in lines:
         print(f"  {100 * score:3.0f} %  {text}")
+    wrong: list[str] = []
     if not options.picture:
         read = {text.replace(" ", "") for _, text, _ in lines}
-        print(
-            f"{sum(text.replace(' ', '') in read for text, *_ in LINES)} of {len(LINES)} lines are as they were drawn"
-        )
+        wrong = [text for text, *_ in LINES if text.replace(" ", "") not in read]
+        print(f"{len(LINES) - len(wrong)} of {len(LINES)} lines are as they were drawn")
     illustrate(picture, lines).save(options.output)
     print(f"Look at {os.path.relpath(options.output)}: boxes around lines of text, and what they say")
+    if wrong:
+        raise SystemExit(f"these lines were not read as they were drawn: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":
