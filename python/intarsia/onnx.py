@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,12 +34,18 @@ __all__ = ["Backend", "PreparedModel"]
 
 #: What the compiler says of an input of an op that it has to know.
 _MUST_BE_KNOWN = "must be known to the compiler"
-#: The most elements of an input that becomes a constant for such an op: axes, pads and the like.
+#: The most elements of integers and bools that become constants where the message does not name an input.
 _MOST_ELEMENTS = 64
+#: How the message says it of an input that the call itself gives, which may become a constant.
+_INPUT_THAT_MUST_BE_KNOWN = re.compile(r"must be known to the compiler: --set=(.+?)=…")
+#: Compiled models for values of such inputs that are kept; of more the one that was used longest ago goes.
+_MOST_SPECIALISED = 32
 #: Types of ml_dtypes that calls pass as bytes: integers by their values, floats by their bits.
 _SMALL_INTEGERS = ("int4", "uint4", "int2", "uint2")
 _SMALL_FLOATS = ("float8_", "float6_", "float4_")
-#: Keywords of `Backend.prepare` that are those of `intarsia.compile`; tests of the standard give others.
+#: Targets that every machine runs.
+_ON_CPU = ("cpu", "reference", "emulated")
+#: Keywords of `Backend.prepare` that are those of `intarsia.compile`.
 _OPTIONS = ("shapes", "values", "weights_dir", "options")
 
 
@@ -74,8 +81,8 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
 class PreparedModel(base.BackendRep):
     """A model that is compiled.
 
-    Where an op has to know an input that calls give, such as axes, `run` compiles the model for its small inputs as
-    they are, and keeps that for calls with the same ones.
+    Where an op has to know an input that calls give, such as axes, `run` compiles the model with the value of that
+    input as a constant, and keeps that for calls with the same value.
     """
 
     def __init__(self, model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> None:
@@ -87,7 +94,8 @@ class PreparedModel(base.BackendRep):
         self._types = [info.type.tensor_type.elem_type for info in model.graph.output]
         self._target, self._options = target, options
         self._model: onnx.ModelProto | None = None  # that is compiled for the inputs of calls
-        self._specialised: dict[tuple[Any, ...], Module] = {}
+        self._specialised: dict[tuple[Any, ...], Module] = {}  # the one that was used last is at the end
+        self._constants: list[str] = []  # inputs that the compiler has to know
         self._module: Module | None = None
         try:
             self._module = _compile(model, target, options)
@@ -96,6 +104,7 @@ class PreparedModel(base.BackendRep):
                 raise
             self._model = onnx.ModelProto()
             self._model.CopyFrom(model)
+            self._constants = self._named_in(error)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs for inputs in the order of the graph, or by name; they are also attributes by name."""
@@ -119,18 +128,43 @@ class PreparedModel(base.BackendRep):
         """Return the compiled model for inputs, and those of them that it takes."""
         if self._module is not None:
             return self._module, given
-        first = next(iter(given), None)
-        values = {
-            name: array
+        assert self._model is not None
+        while True:
+            values = {name: given[name] for name in self._constants if name in given}
+            key = tuple((name, array.dtype.str, array.shape, array.tobytes()) for name, array in values.items())
+            module = self._specialised.pop(key, None)
+            try:
+                options = {**self._options, "values": {**(self._options.get("values") or {}), **values}}
+                module = module or _compile(self._model, self._target, options)
+            except CompileError as error:
+                if _MUST_BE_KNOWN not in str(error) or not (more := self._more_constants(error, given)):
+                    raise
+                self._constants += more
+                continue
+            self._specialised[key] = module
+            if len(self._specialised) > _MOST_SPECIALISED:
+                del self._specialised[next(iter(self._specialised))]
+            return module, {name: array for name, array in given.items() if name not in values}
+
+    def _named_in(self, error: CompileError) -> list[str]:
+        """Return the inputs that a message asks for."""
+        named = set(_INPUT_THAT_MUST_BE_KNOWN.findall(str(error)))
+        return [name for name in self._inputs if name in named and name not in self._constants]
+
+    def _more_constants(self, error: CompileError, given: Mapping[str, np.ndarray]) -> list[str]:
+        """Return the inputs that become constants too after an error.
+
+        A message names no input if an op reads something that is computed from inputs. All small integers and bools
+        become constants then.
+        """
+        return self._named_in(error) or [
+            name
             for name, array in given.items()
-            if array.ndim <= 1 and array.size <= _MOST_ELEMENTS and not (name == first and array.ndim > 1)
-        }
-        key = tuple((name, array.dtype.str, array.shape, array.tobytes()) for name, array in values.items())
-        if key not in self._specialised:
-            assert self._model is not None
-            options = {**self._options, "values": {**(self._options.get("values") or {}), **values}}
-            self._specialised[key] = _compile(self._model, self._target, options)
-        return self._specialised[key], {name: array for name, array in given.items() if name not in values}
+            if name not in self._constants
+            and array.ndim <= 1
+            and array.size <= _MOST_ELEMENTS
+            and array.dtype.kind in "biu"
+        ]
 
 
 def _with_type(value: np.ndarray, kind: int) -> np.ndarray:
@@ -166,11 +200,14 @@ class Backend(base.Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return True for the devices that this machine has: "CPU", and "CUDA" with an NVIDIA GPU."""
+        """Return True for the devices that this machine has: "CPU", "CUDA" with an NVIDIA GPU, and targets by name."""
         try:
-            return bool(cls._target(device))
+            kind = cls._target(device).split(":")[0]
         except InvalidArgumentError:
             return False
+        if kind in _ON_CPU:
+            return True
+        return any(re.fullmatch(re.escape(kind) + r"\d*", each["name"]) for each in devices())
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
@@ -184,13 +221,15 @@ class Backend(base.Backend):
             ``"CPU"``, ``"CUDA"``, or a target of `intarsia.compile`.
         **kwargs
             ``shapes``, ``values``, ``weights_dir`` and ``options`` as `intarsia.compile` takes them, and ``target`` in
-            place of that of the device; others are ignored.
+            place of that of the device; ``rtol`` and ``atol``, which tests of the standard give, are ignored.
 
         Raises
         ------
         CompileError
             The compiler refused the model; the message names all that it does not import.
         """
+        if unknown := kwargs.keys() - {*_OPTIONS, "target", "rtol", "atol"}:
+            raise InvalidArgumentError(f"there is no option '{min(unknown)}'", "invalid argument")
         options = {name: kwargs[name] for name in _OPTIONS if name in kwargs}
         return PreparedModel(model, kwargs.get("target") or cls._target(device), options)
 
@@ -214,9 +253,14 @@ class Backend(base.Backend):
         """
         arrays = [_array(value) for value in inputs]
         names = [name for name in node.input if name]
+        if len(arrays) != len(names):
+            raise InvalidArgumentError(
+                f"the node has {len(names)} inputs, {len(arrays)} were given", "invalid argument"
+            )
+        by_name = dict(zip(names, arrays, strict=True))
         given = [
             onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in zip(names, arrays, strict=True)
+            for name, array in by_name.items()
         ]
         results = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = onnx.helper.make_graph([node], "node", given, results)
@@ -225,4 +269,4 @@ class Backend(base.Backend):
             version = onnx.defs.onnx_opset_version() if node.domain in ("", "ai.onnx") else 1
         sets = [onnx.helper.make_opsetid(node.domain, version)]
         model = onnx.helper.make_model(graph, opset_imports=sets)
-        return cls.prepare(model, device, **kwargs).run(arrays)
+        return cls.prepare(model, device, **kwargs).run(by_name)
