@@ -68,6 +68,16 @@ def test_default_becomes_constant(tmp_path):
     np.testing.assert_array_equal(intarsia.compile(path, values={"s": 0.5}).main(one), [0.5, 0.5])
 
 
+def test_not_a_number(tmp_path):
+    """Text has no NaN: a number of NumPy is given by a file, and one of Python is refused."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(graph([node("Mul", "x s")], [value("x", [2]), value("s", [])])))
+    one = np.ones(2, np.float32)
+    assert np.isnan(intarsia.compile(path, values={"s": np.float32("nan")}).main(one)).all()
+    with pytest.raises(intarsia.Error, match="an array of the input's type"):
+        intarsia.compile(path, values={"s": float("nan")})
+
+
 def test_large_value(tmp_path):
     """An array with more elements than are followed one by one is a constant of the artifact."""
     path = tmp_path / "m.onnx"

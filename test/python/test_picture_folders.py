@@ -86,6 +86,7 @@ def test_refused(tmp_path) -> None:
         ({"size": {"longest_edge": 5}}, "'size' is .*longest_edge.*, must be height and width or shortest_edge"),
         ({"size": 0}, "'size' is .*0"),
         ({"image_std": [1, 2]}, r"'image_std' is \[1, 2\], must be 1 or 3 finite numbers"),
+        ({"image_std": [0.5, 0, 0.5]}, r"'image_std' is \[0.5, 0, 0.5\], must not be 0"),
         ({"rescale_factor": "x"}, "'rescale_factor' is x, must be 1 finite number:"),
         ({"resample": None}, "'resample' is None"),
         ({"resample": 9}, "'resample' is 9, must be 0 to 5"),

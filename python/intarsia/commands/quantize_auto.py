@@ -55,8 +55,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         type=read_loss,
         metavar="LOSS",
         help="the most that is lost: KL divergence in nats of a token (1%% is 0.01, about 1%% of perplexity), or of "
-        "the class of a picture or a pixel; of encoders, and of images without classes, 1 - cosine; alone: the "
-        "smallest model",
+        "the class of a picture or a pixel; of encoders, and of images without classes, 1 - cosine; without another "
+        "limit the smallest model is made",
     )
     add("--faster-than", type=read_rate, metavar="RATE", help="tokens a second that are predicted on --target: 40tok/s")
     add("--target", default="cpu", metavar="TARGET", help="what is compiled for later, as intarsia-compile has it")

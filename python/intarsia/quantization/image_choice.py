@@ -297,8 +297,8 @@ def _check_wanted(budget: Budget, candidates: Sequence[str], targets: Sequence[s
     if unknown := [form for form in candidates if form not in CANDIDATES]:
         raise InvalidArgumentError(
             f"--candidates={unknown[0]}: convolutions and linears of models of images have int8 with scales of the "
-            "images, or stay as they are; linears alone are quantized to other formats by naming one: "
-            f"--quantize={unknown[0]}", "invalid argument",
+            f"images, or stay as they are; --quantize={unknown[0]} quantizes the linears only, and leaves convolutions "
+            "as they are", "invalid argument",
         )  # fmt: skip
     if other := [name for name in targets if name.split(":")[0] not in ("cpu", "reference")]:
         raise InvalidArgumentError(

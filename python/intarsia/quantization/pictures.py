@@ -131,6 +131,11 @@ def read_preparation(model: Path) -> Preparation:
     if config.get("do_normalize", True):
         mean = np.broadcast_to(numbers("image_mean", [0.0] * 3, (1, 3)), (3,))
         deviation = np.broadcast_to(numbers("image_std", [1.0] * 3, (1, 3)), (3,))
+        if not deviation.all():
+            raise InvalidArgumentError(
+                f"{file}: 'image_std' is {config['image_std']}, must not be 0: pixels are divided by it",
+                "invalid argument",
+            )
     if config.get("rescale_offset"):
         mean = mean + np.float32(1)
     if divides_twice:

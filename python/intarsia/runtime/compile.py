@@ -114,14 +114,17 @@ def compile(
 def _value_text(value: Any, file: Path) -> str:
     """Return a value as --set takes it: arrays are written to a file."""
     if isinstance(value, np.generic):
-        value = value.item() if value.dtype.kind in "biuf" else np.asarray(value)
+        # Text has no NaN and no infinity.
+        is_text = value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value))
+        value = value.item() if is_text else np.asarray(value)
     if not hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         try:
-            return json.dumps(value)
+            return json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"a value is an array, numbers or lists of them: {error}", "invalid argument"
-            ) from None
+                "a value is an array, numbers or lists of them, and NaN or infinity an array of the input's type, such "
+                f"as np.float32('nan'): {error}", "invalid argument",
+            ) from None  # fmt: skip
     array = np.asarray(value if hasattr(value, "__array__") else np.from_dlpack(value))
     # Floats that NumPy has no type of its own for are their bytes in files.
     if array.dtype.kind == "V":
