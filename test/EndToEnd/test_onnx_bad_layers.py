@@ -133,6 +133,18 @@ CASES = {
     "types of a gate": (
         one("SwiGLU", "x z", [value("x", [4]), value("z", [4], 10)], opset=28), "inputs have elements of float and float16",
     ),
+    # Losses.
+    "classes": (
+        one("NegativeLogLikelihoodLoss", "x t", [value("x", [2, 3]), value("t", [3], INT64)]),
+        "dimension 0 of input 'target' is 3, must be 2, dimension 0 of input 'input'",
+    ),
+    "weights of classes": (
+        one("NegativeLogLikelihoodLoss", "x t w", [value("x", [2, 3]), value("t", [2], INT64)], {"w": floats(3, 1)}),
+        "input 'weight' has 2 dimensions",
+    ),
+    "real classes": (
+        one("NegativeLogLikelihoodLoss", "x t", [value("x", [2, 3]), value("t", [2])]), "must be int32 or int64",
+    ),
     # Equations.
     "letter": (one("Einsum", "x", [X], equation="i->j"), "has 'j' in the result and in no operand"),
     "rank": (one("Einsum", "x", [X], equation="ij"), "has 2 letters for an operand of rank 1"),

@@ -113,6 +113,28 @@ CASES = {
         node("MaxUnpool", "x i", kernel_shape=[2]), {"x": (1, 1, 3), "i": (1, 1, 3)}, [("i", (1, 1, 4), "")],
         integers=("i",),
     ),
+    "batches of indices": case(
+        node("GatherND", "x i", batch_dims=1), {"x": (3, 4), "i": (3, 1)},
+        [("i", (2, 1), "dimension 0 of input 'indices' must be equal to dimension 0 of input 'data'")],
+        integers=("i",), known={"i": [0, 1]},
+    ),
+    "sampled": case(
+        node("GridSample", "x g"), {"x": (2, 1, 4, 4), "g": (2, 3, 3, 2)}, [("g", (1, 3, 3, 2), "dimension 0 of input 'grid'")],
+    ),
+    "classes": case(
+        node("NegativeLogLikelihoodLoss", "x t w"), {"x": (3, 6, 2), "t": (3, 2), "w": (6,)},
+        [
+            ("t", (2, 2), "dimension 0 of input 'target'"), ("t", (3, 1), "dimension 1 of input 'target'"),
+            ("w", (7,), "dimension 0 of input 'weight'"),
+        ], integers=("t",),
+    ),
+    "square": case(
+        node("Det", "x"), {"x": (3, 2, 2)}, [("x", (3, 2, 3), "the number of rows of a matrix")], known={"x": [0, 2, 0]},
+    ),
+    "channels": case(
+        node("CausalConvWithState", "x w - p", "y z"), {"x": (2, 3, 5), "w": (3, 1, 4), "p": (2, 3, 3)},
+        [("x", (2, 2, 5), ""), ("p", (2, 2, 3), ""), ("p", (2, 3, 2), "")], "y z", opset=27, known={"w": [3, 1, 4]},
+    ),
     "real result": case(
         node("DFT", "x", onesided=1, inverse=1), {"x": (1, 3, 2)},
         [("x", (1, 1, 2), "dimension 1 of input 'input' must be at least 2, as 'dft_length' is not given")], opset=19,

@@ -334,8 +334,7 @@ void attention(NodeContext &node) {
   scores = masked(node, scores, mask, ofMask, lengths, visible);
   if (shown == 2)
     node.result(3, scores, type);
-  // Scores of 16 bits are widened where the node says so; softmax is never computed in more than f32 nor in fewer bits
-  // than scores have.
+  // Softmax is computed in f32 at most. Scores are widened if the node says so, and never narrowed.
   if (precision == DataType::Double || type == DataType::Double)
     precision = DataType::Float;
   else if (precision != DataType::Float)
@@ -385,7 +384,7 @@ std::optional<Value> modified(NodeContext &node, llvm::StringRef name, Value ten
   return std::nullopt;
 }
 
-/// Attention whose scores and probabilities graphs of the model change.
+/// FlexAttention: attention in which graphs of the model change the scores and the probabilities.
 void flexAttention(NodeContext &node) {
   Value query = node.tensor(0), key = node.tensor(1), value = node.tensor(2);
   DataType type = node.typeOf(0);
@@ -426,8 +425,8 @@ void flexAttention(NodeContext &node) {
     node.result(0, node.cast(*result, precision, type), type);
 }
 
-/// Turns pairs of features by angles whose cosines and sines are tables [positions, pairs], or [batch, sequence,
-/// pairs].
+/// RotaryEmbedding: rotates pairs of features by angles. Their cosines and sines are tables [positions, pairs], or
+/// [batch, sequence, pairs].
 void rotaryEmbedding(NodeContext &node) {
   Value input = node.tensor(0), cosines = node.tensor(1), sines = node.tensor(2);
   if (!node.isComputed(0) || !node.areOneType({0, 1, 2}) || !node.isOf(3, isIndex, "int32 or int64"))
@@ -536,6 +535,11 @@ void causalConv(NodeContext &node) {
       (!ofWeight[2].isDynamic() && ofWeight[2].value < 1))
     return node.refuse("the weight does not have one window for each channel of the input");
   Size channels = shape[1].isDynamic() ? ofWeight[0] : shape[1], window = ofWeight[2];
+  if (!requireEqual(node, dimensionOf("weight", 0, ofWeight), dimensionOf("input", 1, shape)))
+    return;
+  // The number of channels is known from now on, if it is so of the weight.
+  shape[1] = channels;
+  input = node.reshaped(input, shape);
   if (bias && (tensorType(bias).getRank() != 1 ||
                (!channels.isDynamic() && !isSame(node.graph.shapeOf(node.at, bias)[0], channels.value))))
     return node.refuse("the bias has no element for each channel of the input");

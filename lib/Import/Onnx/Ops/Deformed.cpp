@@ -20,7 +20,8 @@ using intarsia::importer::SizeOp;
 namespace intarsia::onnx {
 namespace {
 
-/// Samples what each window reads, interpolated between elements, as rows of a matrix; multiplies them by the weight.
+/// Builds a matrix whose rows are the elements that each window reads, interpolated between those of the image, and
+/// multiplies it by the weight.
 class DeformConv {
 public:
   DeformConv(NodeContext &node) : node(node), at(node.at) {}

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
@@ -15,10 +16,11 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// Rows of a matrix, whose elimination is written out.
+/// The most rows of a matrix, whose elimination is written out.
 constexpr int64_t mostRows = 16;
 
-/// Eliminates the rows of a matrix, each time by the one whose element in the column is the largest.
+/// Eliminates the rows of a matrix. For each column the row with the largest element there is subtracted from the
+/// others.
 Value eliminated(Scalars &s, std::vector<llvm::SmallVector<Value>> rows) {
   OpBuilder &b = s.builder;
   auto chosen = [&](Value condition, Value yes, Value no) -> Value {
@@ -67,7 +69,8 @@ void determinant(NodeContext &node) {
       (!rows.isDynamic() && !columns.isDynamic() && rows.value != columns.value))
     return node.refuse("matrices must be square, and their numbers of rows known to the compiler and at most " +
                        llvm::Twine(mostRows));
-  // A call is held to square matrices.
+  if (!requireEqual(node, {rows, "the number of rows of a matrix"}, {columns, "that of its columns"}))
+    return;
   Shape square(shape);
   square.append({known, known});
   matrices = node.reshaped(matrices, square);

@@ -3,9 +3,9 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels do not see the counter of a loop of the host: it is carried as a tensor too. The parts of all iterations are
-// put one after the other into a tensor that is carried, which is copied each time. So that long loops do not copy a
-// long tensor in each iteration, these have two levels: the inner one fills a block of parts.
+// Kernels do not see the counter of a loop of the host, so that it is carried as a tensor too. Each iteration puts its
+// part into a tensor that is carried, which is copied each time. Long loops have two levels, of which the inner one
+// fills a block of parts, so that they do not copy a long tensor in each iteration.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/HostLoops.h"
 

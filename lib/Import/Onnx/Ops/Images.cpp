@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -368,7 +369,9 @@ void gridSample(NodeContext &node) {
     return node.refuse("the grid does not go with images of " + llvm::Twine(type.getRank()) + " dimensions");
   Value last = node.ir().channelsLast(node.at, images);
   Shape shape = node.graph.shapeOf(node.at, grid);
-  // A call is held to as many coordinates as there are dimensions.
+  if (!requireEqual(node, dimensionOf("grid", 0, shape), dimensionOf("X", 0, node.shapeOf(0))))
+    return;
+  // The reshape ends a call whose grid has another number of coordinates than there are dimensions.
   shape.back() = int64_t(type.getRank() - 2);
   grid = node.reshaped(grid, shape);
   shape.back() = node.shapeOf(0)[1];

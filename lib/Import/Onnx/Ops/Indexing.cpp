@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Builder/Selection.h"
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Counts.h"
 #include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
@@ -67,7 +68,7 @@ void gather(NodeContext &node) {
   if (!areInside(node, known, "data", axis, from))
     return;
   if (known && known->values.size() == 1 && known->values[0].isInteger() && !from[axis].isDynamic()) {
-    // One known index is a part.
+    // The result of one known index is a slice.
     int64_t index = known->values[0].integer;
     index += index < 0 ? from[axis].value : 0;
     Value part = node.sliced(data, axis, index, 1);
@@ -128,7 +129,7 @@ void gatherElements(NodeContext &node) {
   node.result(result);
 }
 
-/// The columns of an index tensor [positions…, depth], each [positions…].
+/// Returns the columns of an index tensor [positions…, depth], each [positions…].
 llvm::SmallVector<Value> columnsOf(NodeContext &node, Value indices, int64_t depth) {
   llvm::SmallVector<Value> columns;
   Shape shape = node.graph.shapeOf(node.at, indices), without(shape.begin(), shape.end() - 1);
@@ -146,6 +147,9 @@ void gatherNd(NodeContext &node) {
     node.refuse("'indices' and 'batch_dims' do not go with the data");
   if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64"))
     return;
+  for (unsigned dimension = 0; dimension < batch; ++dimension)
+    if (!requireEqual(node, dimensionOf("indices", dimension, which), dimensionOf("data", dimension, from)))
+      return;
   int64_t depth = which.back().value;
   Shape positions(which.begin(), which.end() - 1), shape = positions;
   shape.append(from.begin() + batch + depth, from.end());
@@ -172,34 +176,30 @@ void gatherNd(NodeContext &node) {
   node.result(result);
 }
 
-/// Flips the first bit of integers without a sign: as integers with a sign they then have the same order. Flipping it
-/// again gives the integers back.
-Value turned(NodeContext &node, Value numbers) {
-  Type type = tensorType(numbers).getElementType();
-  return node.broadcast({numbers}, type, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-    auto first = b.getIntegerAttr(type, llvm::APInt::getSignMask(type.getIntOrFloatBitWidth()));
-    return arith::XOrIOp::create(b, at, v[0], arith::ConstantOp::create(b, at, first));
-  });
-}
-
-/// What a scatter of the IR is built for, which has neither bools nor numbers without a sign: integers in their place.
+/// Converts the operands of a scatter of the IR, which has neither bools nor integers without a sign: integers with a
+/// sign stand for them.
 class Scattered {
 public:
   Scattered(NodeContext &node, nn::ScatterKind kind)
-      : node(node), type(node.typeOf(0)),
-        isTurned(isUnsigned(type) && !isBool(type) && (kind == nn::ScatterKind::Min || kind == nn::ScatterKind::Max)) {}
+      : node(node), type(node.typeOf(0)), hasOtherSign(isUnsigned(type) && !isBool(type) &&
+                                                       (kind == nn::ScatterKind::Min || kind == nn::ScatterKind::Max)) {
+  }
 
   Value encode(Value tensor) {
-    return isBool(type) ? node.cast(tensor, type, DataType::Int32) : isTurned ? turned(node, tensor) : tensor;
+    return isBool(type)   ? node.cast(tensor, type, DataType::Int32)
+           : hasOtherSign ? withOtherSign(node, tensor)
+                          : tensor;
   }
   Value decode(Value tensor) {
-    return isBool(type) ? node.cast(tensor, DataType::Int32, type) : isTurned ? turned(node, tensor) : tensor;
+    return isBool(type)   ? node.cast(tensor, DataType::Int32, type)
+           : hasOtherSign ? withOtherSign(node, tensor)
+                          : tensor;
   }
 
 private:
   NodeContext &node;
   DataType type;
-  bool isTurned;
+  bool hasOtherSign;
 };
 
 std::optional<nn::ScatterKind> scatterKind(NodeContext &node) {
@@ -219,7 +219,7 @@ void scatterElements(NodeContext &node) {
     return;
   if (which.size() != from.size() || tensorType(updates).getRank() != int64_t(from.size()))
     return node.refuse("'data', 'indices' and 'updates' have different numbers of dimensions");
-  // Parts of other dimensions that get no updates stay: the op is over the others.
+  // The op is over the part of the data that updates reach; the rest of the other dimensions stays as it is.
   Value indices = withoutNegative(node, 1, from[axis]), part = data;
   for (auto [dimension, size] : llvm::enumerate(from)) {
     if (int64_t(dimension) == axis || node.graph.areEqual(size, which[dimension]))
@@ -250,7 +250,8 @@ void scatterNd(NodeContext &node) {
   Value data = node.tensor(0), indices = node.tensor(1), updates = node.tensor(2);
   Shape from = node.graph.shapeOf(node.at, data), which = node.graph.shapeOf(node.at, indices);
   auto kind = scatterKind(node);
-  // The dimensions of the updates say how many an index has; a call is held to it.
+  // The number of coordinates of an index follows from the dimensions of the updates; calls with another one end with
+  // an error.
   if (!which.empty() && which.back().isDynamic()) {
     which.back() = int64_t(which.size() + from.size()) - 1 - tensorType(updates).getRank();
     if (which.back().value >= 1)
@@ -350,10 +351,10 @@ void topK(NodeContext &node) {
   shape[axis] = *wanted;
   OpBuilder &ops = node.ops();
   if (isUnsigned(type))
-    data = turned(node, data);
+    data = withOtherSign(node, data);
   Value values, indices;
   if (wanted->isDynamic()) {
-    // All are sorted, and the first ones taken, of which a call is held to having enough.
+    // All elements are sorted, and the first ones are taken. A call that has fewer ends with an error.
     auto sorted = nn::SortOp::create(ops, node.at, data, axis, isLargest);
     Shape all = shape;
     all[axis] = before;
@@ -370,7 +371,7 @@ void topK(NodeContext &node) {
     node.graph.setShape(values, shape);
     node.graph.setShape(indices, shape);
   }
-  node.result(0, isUnsigned(type) ? turned(node, values) : values, type);
+  node.result(0, isUnsigned(type) ? withOtherSign(node, values) : values, type);
   node.result(1, indices, DataType::Int64);
 }
 

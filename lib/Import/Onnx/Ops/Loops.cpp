@@ -20,7 +20,7 @@ namespace {
 /// The most iterations of a loop that is written out.
 constexpr int64_t mostIterations = 256;
 
-/// The results of a body that are no carried values, each with its value in all iterations.
+/// For each result of a body that is not carried, its values in all iterations.
 using Scans = std::vector<llvm::SmallVector<GraphValue>>;
 
 bool areRefused(NodeContext &node, llvm::ArrayRef<GraphValue> values) {
@@ -237,7 +237,7 @@ void Loop::buildRest(int64_t first) {
     types.push_back(value.type);
   }
   auto step = [&](Value number, llvm::ArrayRef<Value> now) -> std::optional<LoopStep> {
-    // An iteration begins where the condition holds.
+    // The condition holds at the beginning of each iteration.
     llvm::SmallVector<GraphValue> inputs{valueOf(number, DataType::Int64), scalarOf(DataType::Bool, 1)};
     for (auto [tensor, type] : llvm::zip_equal(now, types))
       inputs.push_back(valueOf(tensor, type));

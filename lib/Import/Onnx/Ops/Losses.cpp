@@ -5,6 +5,7 @@
 //
 // Formulas: https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html and SoftmaxCrossEntropyLoss.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Reduce.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
@@ -16,9 +17,9 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
-/// Builds the loss of logarithms of probabilities [batch, classes, positions…] for classes [batch, positions…]: for
-/// each position the negative one of its class, times the weight of the class; summed, or divided by the sum of
-/// weights.
+/// Builds the loss of logarithms of probabilities [batch, classes, positions…] for classes [batch, positions…]. The
+/// loss of a position is the negative logarithm of its class, times the weight of the class; the losses are summed, and
+/// divided by the sum of the weights for a mean.
 void loss(NodeContext &node, Value logarithms) {
   Value target = node.tensor(1), weight = node.has(2) ? node.tensor(2) : Value();
   DataType type = node.typeOf(0);
@@ -30,8 +31,19 @@ void loss(NodeContext &node, Value logarithms) {
   Shape scores = node.graph.shapeOf(node.at, logarithms), shape = node.graph.shapeOf(node.at, target);
   if (scores.size() != shape.size() + 1 || shape.empty())
     node.refuse("scores have " + llvm::Twine(scores.size()) + " dimensions and classes " + llvm::Twine(shape.size()));
-  if (node.isRefused())
+  if (node.isRefused() || !node.isOf(1, isIndex, "int32 or int64") || !node.areOneType({0, 2}))
     return;
+  for (unsigned dimension = 0; dimension < shape.size(); ++dimension)
+    if (!requireEqual(node, dimensionOf("target", dimension, shape),
+                      dimensionOf("input", dimension == 0 ? 0 : dimension + 1, scores)))
+      return;
+  if (weight) {
+    Shape ofWeight = node.graph.shapeOf(node.at, weight);
+    if (ofWeight.size() != 1)
+      return node.refuse("input 'weight' has " + llvm::Twine(ofWeight.size()) + " dimensions, must have 1");
+    if (!requireEqual(node, dimensionOf("weight", 0, ofWeight), dimensionOf("input", 1, scores)))
+      return;
+  }
   auto all = llvm::to_vector<4>(llvm::seq<unsigned>(0, shape.size()));
   Type element = node.irType(type);
   // The weight of a position: 0 of a class that is ignored.

@@ -82,6 +82,17 @@ template <typename Compute> mlir::Value unary(NodeContext &node, mlir::Value ten
   return combine(node, {tensor}, type, compute);
 }
 
+/// Flips the first bit of integers without a sign: as integers with a sign they then have the same order. Flipping it
+/// again gives the integers back.
+inline mlir::Value withOtherSign(NodeContext &node, mlir::Value integers) {
+  mlir::Type type = tensorType(integers).getElementType();
+  return node.broadcast(
+      {integers}, type, [&](mlir::OpBuilder &b, mlir::Location at, mlir::ValueRange v) -> mlir::Value {
+        auto first = b.getIntegerAttr(type, llvm::APInt::getSignMask(type.getIntOrFloatBitWidth()));
+        return mlir::arith::XOrIOp::create(b, at, v[0], mlir::arith::ConstantOp::create(b, at, first));
+      });
+}
+
 } // namespace intarsia::onnx
 
 #endif

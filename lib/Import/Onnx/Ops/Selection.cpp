@@ -33,7 +33,7 @@ void nonZero(NodeContext &node) {
   int64_t rank = tensorType(input).getRank();
   Value found = importer::nonzero(node.ir(), node.at, rank == 0 ? node.reshaped(input, {1}) : input);
   Value places = withSize(node, found, {0, rank == 0 ? 1 : rank}, 0);
-  // A number has no coordinates: its result is empty, and has a column if it is not zero.
+  // A tensor without dimensions has no coordinates: the result has no rows, and a column if the number is not zero.
   Value result = rank == 0 ? node.filled({0, node.graph.shapeOf(node.at, places)[0]}, node.ops().getI64IntegerAttr(0))
                            : node.transposed(places, {1, 0});
   node.result(0, result, DataType::Int64);
@@ -59,18 +59,6 @@ void compress(NodeContext &node) {
   node.result(withSize(node, result, axis ? shape : Shape{0}, axis.value_or(0)));
 }
 
-/// Flips the first bit of integers without a sign: as integers with a sign they then have the same order. Flipping it
-/// again gives the integers back.
-Value withOtherSign(NodeContext &node, Value tensor, DataType type) {
-  if (!isUnsigned(type) || isBool(type))
-    return tensor;
-  return unary(node, tensor, type, [](Scalars &s, Value x) -> Value {
-    auto least = llvm::APInt::getSignedMinValue(s.element.getIntOrFloatBitWidth());
-    Value sign = arith::ConstantOp::create(s.builder, s.at, s.builder.getIntegerAttr(s.element, least));
-    return arith::XOrIOp::create(s.builder, s.at, x, sign);
-  });
-}
-
 void unique(NodeContext &node) {
   Value input = node.tensor(0);
   DataType type = node.typeOf(0);
@@ -94,9 +82,11 @@ void unique(NodeContext &node) {
       node.result(output, node.filled({0}, node.ops().getI64IntegerAttr(0)), DataType::Int64);
     return;
   }
-  importer::Unique found = importer::unique(node.ir(), node.at, withOtherSign(node, input, type), axis, isSorted);
+  // Integers without a sign are sorted as those with one.
+  auto ordered = [&](Value tensor) { return isUnsigned(type) && !isBool(type) ? withOtherSign(node, tensor) : tensor; };
+  importer::Unique found = importer::unique(node.ir(), node.at, ordered(input), axis, isSorted);
   Value values = withSize(node, found.values, axis ? shape : Shape{0}, axis.value_or(0));
-  node.result(0, withOtherSign(node, values, type), type);
+  node.result(0, ordered(values), type);
   node.result(1, withSize(node, found.indices, {0}, 0), DataType::Int64);
   node.graph.setShape(found.inverse, {whole});
   node.result(2, found.inverse, DataType::Int64);

@@ -199,7 +199,7 @@ void concat(NodeContext &node) {
     node.result(0, *whole, node.typeOf(0));
 }
 
-/// SequenceMap: a graph for each tensor of the first sequence; other sequences are read at the same place.
+/// SequenceMap: builds a graph for each tensor of the first sequence, which reads other sequences at the same place.
 void map(NodeContext &node) {
   const Graph *body = node.subgraph("body");
   const Parts *first = sequenceOf(node, 0);

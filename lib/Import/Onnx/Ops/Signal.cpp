@@ -24,9 +24,9 @@ namespace {
 
 using importer::SizeOp;
 
-/// Elements that a transform may have, as nn.fft has it.
+/// The most elements of a transform, as for nn.fft.
 constexpr int64_t mostTransformed = 1 << 22;
-/// Elements of the filters that are constants of the module.
+/// The most elements of the filters, which are constants of the module.
 constexpr int64_t mostFilters = 1 << 20;
 
 /// Returns the size that an input of one integer gives; refuses one that is not known.
@@ -96,7 +96,7 @@ void dft(NodeContext &node) {
   if (given && given->isDynamic() && isReal)
     return node.refuse("input 'dft_length' of a real result depends on sizes of the call");
   auto changed = [&](SizeOp op, const Size &left, int64_t right) { return node.compute(op, left, right); };
-  // One number is the transform of one real element, which an even length does not have.
+  // Without 'dft_length' a real result has an even number of elements: none from one number.
   if (isReal && !given && !requireAtLeast(node, dimensionOf("input", axis, shape), {2, "as 'dft_length' is not given"}))
     return;
   // The number of elements of a transform.
