@@ -175,9 +175,15 @@ Shape GraphBuilder::shapeOf(Location at, Value tensor) {
 
 void GraphBuilder::setShape(Value tensor, const Shape &shape) { shapes[tensor] = shape; }
 
-void GraphBuilder::forgetSince(const Knowledge &before) {
-  shapes = before.shapes;
-  refusals = before.refusals;
+void GraphBuilder::forget(Region &region, const Problems &before) {
+  region.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      shapes.erase(result);
+    for (Region &inner : op->getRegions())
+      for (Value argument : inner.getArguments())
+        shapes.erase(argument);
+  });
+  refusals.forgetSince(before.refusals);
   builder.sink() = before.errors;
 }
 

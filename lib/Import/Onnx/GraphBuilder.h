@@ -58,15 +58,14 @@ public:
   Shape shapeOf(mlir::Location at, mlir::Value tensor);
   /// Remembers the sizes of a tensor.
   void setShape(mlir::Value tensor, const Shape &shape);
-  /// What is known of tensors, and what is refused and reported.
-  struct Knowledge {
-    llvm::DenseMap<mlir::Value, Shape> shapes;
-    Refusals refusals;
+  /// What is refused and reported so far.
+  struct Problems {
+    size_t refusals;
     importer::Errors errors;
   };
-  Knowledge knowledge() const { return {shapes, refusals, builder.sink()}; }
-  /// Forgets what was built since then, and is erased.
-  void forgetSince(const Knowledge &before);
+  Problems problems() const { return {refusals.count(), builder.sink()}; }
+  /// Forgets what was refused and reported since then, and what is known of the tensors of a region that is erased.
+  void forget(mlir::Region &region, const Problems &before);
   /// Counts elements of folded tensors, so that a file takes no more memory than a limit for them. Returns false if it
   /// is reached: then kernels compute them.
   bool mayFold(uint64_t elements);

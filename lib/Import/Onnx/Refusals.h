@@ -29,11 +29,16 @@ public:
   void add(const Node &node, int64_t version, const llvm::Twine &reason);
   bool any() const { return !all.empty(); }
   const std::vector<Refusal> &list() const { return all; }
-  /// Returns a line for each, those of one line as that line.
+  /// Returns how many nodes are refused.
+  size_t count() const { return nodes.size(); }
+  /// Forgets those that were added after so many.
+  void forgetSince(size_t count);
+  /// Returns a line for each of the first hundred, those of one line as that line.
   std::string text() const;
 
 private:
   std::vector<Refusal> all;
+  std::vector<uint32_t> nodes;     ///< the number of the refusal of each node, in the order in which they were added
   llvm::StringMap<size_t> numbers; ///< of refusals in the list, by all of them but the node and the count
 };
 

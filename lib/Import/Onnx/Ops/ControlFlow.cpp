@@ -123,14 +123,14 @@ void branch(NodeContext &node) {
   Branch first = buildBranch(node, isThenFirst ? *yes : *no, isThenFirst ? thenRegion : elseRegion);
   if (first.isRefused)
     return node.leaveOut();
-  GraphBuilder::Knowledge before = node.graph.knowledge();
+  GraphBuilder::Problems before = node.graph.problems();
   Branch second = buildBranch(node, isThenFirst ? *no : *yes, isThenFirst ? elseRegion : thenRegion);
   std::string reason;
   std::optional<llvm::SmallVector<Type>> types;
   if (!second.isRefused)
     types = commonTypes(isThenFirst ? first : second, isThenFirst ? second : first, node.outputCount(), reason);
   if (!types && ofSizes) {
-    node.graph.forgetSince(before);
+    node.graph.forget(isThenFirst ? elseRegion : thenRegion, before);
     std::string message =
         "a size must be " + std::to_string(ofSizes->number) + ", for which alone the model is imported";
     Value isMet = chosen;

@@ -219,6 +219,10 @@ void scatterElements(NodeContext &node) {
     return;
   if (which.size() != from.size() || tensorType(updates).getRank() != int64_t(from.size()))
     return node.refuse("'data', 'indices' and 'updates' have different numbers of dimensions");
+  Shape ofUpdates = node.graph.shapeOf(node.at, updates);
+  for (unsigned dimension = 0; dimension < which.size(); ++dimension)
+    if (!requireEqual(node, dimensionOf("updates", dimension, ofUpdates), dimensionOf("indices", dimension, which)))
+      return;
   // The op is over the part of the data that updates reach; the rest of the other dimensions stays as it is.
   Value indices = withoutNegative(node, 1, from[axis]), part = data;
   for (auto [dimension, size] : llvm::enumerate(from)) {

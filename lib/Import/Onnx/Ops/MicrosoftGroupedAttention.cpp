@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/MicrosoftAttention.h"
 
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/MicrosoftActivations.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -200,6 +201,15 @@ void groupQueryAttention(NodeContext &node) {
     return node.refuse("keys have " + llvm::Twine(tensorType(heads.key).getDimSize(3)) +
                        " features in each head, and queries " + llvm::Twine(features));
   const Size batch = shape[0], sequence = shape[1];
+  if (!sequence.isDynamic() && sequence.value == 0)
+    return node.refuse("queries have no tokens");
+  for (auto [each, name] : {std::pair(heads.key, "'key'"), {heads.value, "'value'"}}) {
+    Shape own = node.graph.shapeOf(node.at, each);
+    std::string of = std::string(" of input ") + name;
+    if (!requireEqual(node, {own[0], "the batch" + of}, {batch, "that of 'query'"}) ||
+        !requireEqual(node, {own[2], "the number of tokens" + of}, {sequence, "that of 'query'"}))
+      return;
+  }
   Value given = node.tensor(5);
   Shape ofGiven = node.graph.shapeOf(node.at, given);
   if (ofGiven.empty() || ofGiven.size() > 2 ||
@@ -218,6 +228,9 @@ void groupQueryAttention(NodeContext &node) {
       if (own.size() != 4 || own[1].isDynamic() || own[1].value != keyHeads || own[3].isDynamic() ||
           own[3].value != tensorType(current).getDimSize(3))
         return node.refuse("input " + llvm::Twine(input) + " is not [batch, heads, positions, features]");
+      if (!requireEqual(node, {own[0], "the batch of the past"}, {batch, "that of 'query'"}) ||
+          (input == 4 && !requireEqual(node, {own[2], "the number of past values"}, {past, "that of past keys"})))
+        return;
       past = own[2];
     }
     std::optional<int64_t> total = node.has(6) ? node.knownNumber(node.input(6)) : std::nullopt;

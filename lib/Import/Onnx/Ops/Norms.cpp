@@ -13,6 +13,19 @@ using namespace mlir;
 namespace intarsia::onnx {
 namespace {
 
+/// Refuses vectors that do not have a number for each channel.
+bool areOfChannels(NodeContext &node, llvm::ArrayRef<Value> vectors, const Size &channels) {
+  if (!channels.isDynamic() && channels.value < 1)
+    node.refuse("images have no channels");
+  for (Value vector : vectors) {
+    Shape own = node.graph.shapeOf(node.at, vector);
+    bool mayBeEqual = own.size() == 1 && (own[0].isDynamic() || channels.isDynamic() || own[0].value == channels.value);
+    if (!mayBeEqual)
+      node.refuse("an input has no number for each channel");
+  }
+  return !node.isRefused();
+}
+
 /// Normalises each channel, dimension 1, by mean and variance of its elements, and moves those of the training data
 /// towards them. `vectors` are the scale, the bias, the mean and the variance.
 void trainedBatchNorm(NodeContext &node, Value images, llvm::ArrayRef<Value> vectors, double epsilon) {
@@ -69,15 +82,13 @@ void batchNorm(NodeContext &node) {
   if (node.version < 9 && node.integer("spatial", 1) == 0)
     return node.refuse("attribute 'spatial' must be 1");
   int64_t rank = tensorType(images).getRank();
-  for (Value vector : vectors)
-    if (tensorType(vector).getRank() != 1)
-      node.refuse("an input of a number for each channel has " + llvm::Twine(tensorType(vector).getRank()) +
-                  " dimensions");
   if (rank < 2)
     node.refuse("images have " + llvm::Twine(rank) + " dimensions");
   if (!node.isComputed(0))
     return;
   Shape shape = node.graph.shapeOf(node.at, images);
+  if (!areOfChannels(node, vectors, shape[1]))
+    return;
   if (isTraining) {
     for (size_t number : {1, 2, 3, 4})
       node.isComputed(number);
@@ -130,10 +141,6 @@ Value imageNormOfCall(NodeContext &node, Value images, const Size &groups, Value
   auto vector = [&](size_t input, Value of) {
     return node.reshaped(node.cast(of, node.typeOf(input), DataType::Float), spread);
   };
-  if (tensorType(scale).getRank() != 1 || tensorType(bias).getRank() != 1) {
-    node.refuse("'scale' and 'B' have no element for each channel");
-    return images;
-  }
   Value result =
       combine(node, {node.reshaped(normed, shape), vector(1, scale), vector(2, bias)}, DataType::Float,
               [](Scalars &s, Value x, Value y, Value z) -> Value {
@@ -152,6 +159,8 @@ void imageNorm(NodeContext &node, int64_t groups, Value scale, Value bias) {
   bool isOfCall = shape.size() > 1 && shape[1].isDynamic();
   if (shape.size() < 3 || groups < 0 || (groups && !isOfCall && shape[1].value % groups != 0))
     return node.refuse("groups do not divide the channels, or images have no positions");
+  if (!areOfChannels(node, {scale, bias}, shape[1]))
+    return;
   if (isOfCall)
     return node.result(imageNormOfCall(node, images, groups ? Size(groups) : shape[1], scale, bias, epsilon));
   Shape last(shape);
@@ -309,7 +318,7 @@ void lpNorm(NodeContext &node) {
   int64_t axis = node.axis(node.integer("axis", -1), tensorType(x).getRank()), p = node.integer("p", 2);
   if (p != 1 && p != 2)
     node.refuse("attribute 'p' is " + llvm::Twine(p) + ", must be 1 or 2");
-  if (node.isRefused())
+  if (!node.isOf(0, isFloat, "floats"))
     return;
   Value norm = reduced(node, x, type, p == 1 ? Reduction::L1 : Reduction::L2, {axis}, true);
   node.result(combine(node, {x, norm}, type, [](Scalars &s, Value v, Value n) -> Value {
@@ -326,7 +335,7 @@ void meanVarianceNorm(NodeContext &node) {
   int64_t rank = tensorType(x).getRank();
   llvm::SmallVector<int64_t> axes = node.integers("axes").value_or(llvm::SmallVector<int64_t>{0, 2, 3});
   axes = node.axes(axes, rank);
-  if (node.isRefused())
+  if (!node.isOf(0, isFloat, "floats"))
     return;
   Statistics statistics = statisticsOf(node, x, type, axes);
   node.result(combine(node, {statistics.moved, statistics.variance}, type, [](Scalars &s, Value a, Value b) -> Value {

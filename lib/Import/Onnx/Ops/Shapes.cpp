@@ -476,6 +476,9 @@ void pad(NodeContext &node) {
     auto isNegative = [](const Size &pad) { return !pad.isDynamic() && pad.value < 0; };
     if (*kind != nn::PadKind::Constant && (isNegative(low[number]) || isNegative(high[number])))
       return node.refuse("'pads' has a negative number, which goes with the mode constant only");
+    auto isZero = [](const Size &size) { return !size.isDynamic() && size.value == 0; };
+    if (*kind != nn::PadKind::Constant && isZero(size) && !(isZero(low[number]) && isZero(high[number])))
+      return node.refuse("dimension " + llvm::Twine(number) + " has no elements to pad with");
     size = node.compute(SizeOp::Add, size, node.compute(SizeOp::Add, low[number], high[number]));
     if (!size.isDynamic() && size.value < 0)
       return node.refuse("'pads' leave less than nothing of dimension " + llvm::Twine(number));
