@@ -159,6 +159,19 @@ def test_codebooks_whose_blocks_cross_rows(tmp_path):
         np.testing.assert_allclose(main(x, bytes_), x @ weight.T, rtol=0, atol=1e-5)
 
 
+def test_codebooks_at_load(tools, tmp_path):
+    """The weight of a MatMulBnb4 is computed when a model is loaded, not in each call."""
+    size = 512
+    made = node("MatMulBnb4", "x w s", N=size, K=size, block_size=64, quant_type=1) + field(7, MICROSOFT)
+    stored = {
+        "w": tensor(np.arange(size * size // 2) % 256, "w", "u1"),
+        "s": tensor(np.ones(size * size // 64), "s", "f4"),
+    }
+    (tmp_path / "m.onnx").write_bytes(model(graph([made], [value("x", [1, size])], "y", stored)))
+    tools.run("intarsia-compile", tmp_path / "m.onnx", "--stop-after=fuse", "-o", tmp_path / "m.mlir")
+    assert "@constants_at_load()" in (tmp_path / "m.mlir").read_text()
+
+
 def test_full_caches(tmp_path):
     """A call that has more tokens than rows of a cache of fixed length ends with an error: none is dropped."""
     heads, rows, size = 2, 4, 8

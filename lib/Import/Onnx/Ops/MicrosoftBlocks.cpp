@@ -5,7 +5,7 @@
 //
 // Definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. A weight of the file stays
 // there, and #nn.archive_format says how it is read when weights are packed, in a block format that has the same values
-// if there is one. Ops dequantize other weights in each call.
+// if there is one. Ops dequantize other weights, when a model is loaded or in each call (fuse-compute-at-load).
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/MicrosoftBlocks.h"
 
@@ -13,6 +13,7 @@
 #include "lib/Formats/FloatFormats.h"
 #include "lib/Import/Onnx/Ops/ExactProducts.h"
 #include "lib/Import/Onnx/Ops/MicrosoftActivations.h"
+#include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/Endian.h"
@@ -420,6 +421,8 @@ Value ofCodebook(NodeContext &node, const BlockMatrix &matrix, Value table) {
         Value isSecond = arith::RemUIOp::create(b, at, element, constant(2));
         Value shift = arith::SubIOp::create(b, at, constant(4), arith::MulIOp::create(b, at, isSecond, constant(4)));
         Value pattern = arith::AndIOp::create(b, at, arith::ShRUIOp::create(b, at, wide, shift), constant(15));
+        // The index is in the table, which is seen of clamped indices: a call need not check it.
+        pattern = clampedTo(b, at, pattern, b.getIndexAttr(16));
         Value value = tensor::ExtractOp::create(b, at, table, pattern);
         Value scale = tensor::ExtractOp::create(b, at, scales,
                                                 arith::DivUIOp::create(b, at, element, constant(block)).getResult());
