@@ -135,6 +135,22 @@ CASES = {
         node("CausalConvWithState", "x w - p", "y z"), {"x": (2, 3, 5), "w": (3, 1, 4), "p": (2, 3, 3)},
         [("x", (2, 2, 5), ""), ("p", (2, 2, 3), ""), ("p", (2, 3, 2), "")], "y z", opset=27, known={"w": [3, 1, 4]},
     ),
+    "cells": case(
+        node("LSTM", "x w r - - h c"),
+        {"x": (5, 2, 3), "w": (1, 16, 3), "r": (1, 16, 4), "h": (1, 2, 4), "c": (1, 2, 4)},
+        [
+            ("c", (1, 2, 5), "dimension 2 of input 'initial_c' must be 4"),
+            ("c", (2, 2, 4), "dimension 0 of input 'initial_c' must be 1"), ("h", (1, 3, 4), ""), ("x", (5, 2, 4), ""),
+        ], known={"w": [1, 16, 3], "r": [1, 16, 4]},
+    ),
+    "pooled": case(
+        node("MaxPool", "x", kernel_shape=[3], pads=[1, 0]), {"x": (1, 2, 5)},
+        [("x", (1, 2, 1), "dimension 2 of input 'X' must be at least 2, as many as a window reaches over")],
+    ),
+    "convolved": case(
+        node("Conv", "x w", kernel_shape=[3]), {"x": (1, 2, 5), "w": (3, 2, 3)},
+        [("x", (1, 2, 2), "dimension 2 of input 'X' must be at least 3, as many as a window reaches over")],
+    ),
     "real result": case(
         node("DFT", "x", onesided=1, inverse=1), {"x": (1, 3, 2)},
         [("x", (1, 1, 2), "dimension 1 of input 'input' must be at least 2, as 'dft_length' is not given")], opset=19,

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
@@ -116,7 +117,7 @@ std::optional<Convolution> read(NodeContext &node) {
   conv.spatial.assign(images.begin() + 2, images.end());
   auto given = node.integers("kernel_shape");
   for (auto [number, size] : llvm::enumerate(llvm::MutableArrayRef(weight).drop_front(2))) {
-    // A call is held to windows that the node says.
+    // Windows of another size than the node says end a call with an error.
     if (size.isDynamic() && given && given->size() == images.size() - 2)
       size = (*given)[number];
     if (!size.isDynamic() && (size.value < 1 || isLong(size.value))) {
@@ -160,6 +161,10 @@ void resultOfCall(NodeContext &node, const Convolution &conv, const importer::Wi
       Size beyond = node.compute(SizeOp::Add, reach, 1 - pads + windows.outputPads[number]);
       positions.push_back(node.compute(SizeOp::Add, last, beyond));
     } else {
+      NamedSize image{size, ("dimension " + llvm::Twine(number + 2) + " of input 'X'").str()};
+      if (!requireAtLeast(node, image,
+                          {node.compute(SizeOp::Add, reach, 1 - pads), "as many as a window reaches over"}))
+        return;
       Size room = node.compute(SizeOp::Subtract, node.compute(SizeOp::Add, size, pads - 1), reach);
       positions.push_back(node.compute(SizeOp::Add, node.compute(SizeOp::Divide, room, stride), 1));
     }

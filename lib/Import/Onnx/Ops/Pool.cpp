@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Reduce.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
@@ -58,6 +59,10 @@ template <nn::PoolKind kind> void pool(NodeContext &node) {
       beyond[dimension] = size.isDynamic() ? stride - 1 : reachOf(size.value, low, high, extent, stride);
     if (!size.isDynamic() && size.value + low + high + beyond[dimension] < extent)
       return node.refuse("images of size " + llvm::Twine(size.value) + " are smaller than a window");
+    int64_t least = extent - low - high - beyond[dimension];
+    if (size.isDynamic() && least > 1 &&
+        !requireAtLeast(node, dimensionOf("X", dimension + 2, shape), {least, "as many as a window reaches over"}))
+      return;
   }
   // f32 holds integers of up to 16 bits.
   bool isShort = !isFloat(type) && bitsOf(type) <= 16;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/OpTable.h"
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -90,7 +91,7 @@ void readActivations(NodeContext &node, importer::RecurrentLayer &layer, size_t 
   }
 }
 
-/// Refuses the node if an input has another shape, as far as sizes are numbers.
+/// Checks the shape of an input. Sizes of the call among those that are wanted are the batch.
 bool hasShape(NodeContext &node, size_t input, llvm::StringRef name, const Shape &wanted) {
   Shape shape = node.shapeOf(input);
   if (shape.size() != wanted.size()) {
@@ -98,12 +99,10 @@ bool hasShape(NodeContext &node, size_t input, llvm::StringRef name, const Shape
                 llvm::Twine(wanted.size()));
     return false;
   }
-  for (auto [dimension, size] : llvm::enumerate(shape))
-    if (const Size &other = wanted[dimension]; !size.isDynamic() && !other.isDynamic() && size.value != other.value) {
-      node.refuse("input '" + name + "' has size " + llvm::Twine(size.value) + " in dimension " +
-                  llvm::Twine(dimension) + ", must have " + llvm::Twine(other.value));
+  for (auto [dimension, size] : llvm::enumerate(wanted))
+    if (!requireEqual(node, dimensionOf(name, dimension, shape),
+                      {size, size.isDynamic() ? "the size of the batch" : ""}))
       return false;
-    }
   return true;
 }
 
