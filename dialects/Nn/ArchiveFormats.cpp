@@ -129,7 +129,10 @@ public:
       return success();
     }
     int64_t rows = format.getRowBlocks(outputs);
-    if (failed(verifyCountOf("scales", operands.scales, rows * groups)) || failed(verifyScales(operands.scales)))
+    // Without scales integers of 8 bits mean themselves.
+    bool needsScales = operands.scales || format.getElement() != BlockElement::I8;
+    if (needsScales &&
+        (failed(verifyCountOf("scales", operands.scales, rows * groups)) || failed(verifyScales(operands.scales))))
       return failure();
     if (operands.zeroPoints && format.getElement() == BlockElement::I8) {
       if (failed(verifyWeight("zero points", operands.zeroPoints, {outputs, groups})) ||
@@ -175,7 +178,7 @@ private:
     return verifyKept(operands);
   }
 
-  static bool isE4M3(Value scales) { return isa<Float8E4M3FNType>(typeOf(scales).getElementType()); }
+  static bool isE4M3(Value scales) { return scales && isa<Float8E4M3FNType>(typeOf(scales).getElementType()); }
 
   LogicalResult verifyCodebook(Value codebook) const {
     if (failed(verifyCountOf("codebook", codebook, int64_t(1) << format.getBits())))
@@ -197,7 +200,11 @@ private:
   LogicalResult verifyCountOf(StringRef name, Value value, int64_t count) const {
     if (!value)
       return op->emitOpError() << "has no " << name << ", the format " << format << " needs them";
-    if (!storedWeight(reshapeSource(value)))
+    Value stored = reshapeSource(value);
+    // Words of several values stay what they are.
+    while (auto transpose = format.getValuesOfWord() == 1 ? stored.getDefiningOp<linalg::TransposeOp>() : nullptr)
+      stored = reshapeSource(transpose.getInput());
+    if (!storedWeight(stored))
       return op->emitOpError() << name << " are no nn.weight";
     if (typeOf(value).getNumElements() == count)
       return success();
@@ -252,6 +259,8 @@ private:
         return op->emitOpError() << "has values from " << stored->lowest - highestZero << " to "
                                  << stored->highest - lowestZero << ", which " << kept << " does not keep";
     }
+    if (!operands.scales)
+      return success(); // integers of 8 bits have floats, which hold 1
     bool isPattern = typeOf(operands.scales).getElementType().isInteger(8);
     bool keepsScales = isE4M3(operands.scales) ? kept.getScale() == BlockScale::E4M3
                        : isPattern ? kept.getScale() == BlockScale::E8M0 || kept.getScale() == BlockScale::F32

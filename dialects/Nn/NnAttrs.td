@@ -223,7 +223,8 @@ def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
     A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on; byte n of BitNet the features n,
     n + N / 4, n + 2 N / 4 and n + 3 N / 4. Scales are of any type of floats; those of `e2m1` and `e4m3` may be E8M0 as
     bytes, and those of `e2m1` E4M3.
-    Zero points of `i8` are bytes `[N, G]`. Those of integers without a sign may be bytes in `rows`, each with P zero
+    Values of whole words of one value, such as `i8`, may be a transposed or reshaped tensor of the archive.
+    Zero points of `i8` are bytes `[N, G]`; its scales may be left out, and are 1 then. Those of integers without a sign may be bytes in `rows`, each with P zero
     points that follow one another along the groups, `[N, G / P]` rounded up (ONNX's `MatMulNBits`). Values of `u4` may
     have 2 bits in `rows`: bytes `[N, K / 8, 2]`, with bytes of zero points of 2 bits. Scales may themselves be
     dequantized: bitsandbytes stores those of `u4` as bytes with a codebook (arXiv 2305.14314, section 3).

@@ -54,8 +54,12 @@ static BlockFormatAttrInterface formatOf(Value value);
 static bool isTranspose(Operation *op) { return isa<linalg::TransposeOp>(op) && !isIdentityTranspose(op); }
 
 WeightOp storedWeight(Value value) {
-  if (auto dequantize = value.getDefiningOp<DequantizeOp>())
+  if (auto dequantize = value.getDefiningOp<DequantizeOp>()) {
     value = reshapeSource(dequantize.getQuantized());
+    // An archive may have the quantized values in another order of dimensions.
+    while (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
+      value = reshapeSource(transpose.getInput());
+  }
   return value.getDefiningOp<WeightOp>();
 }
 

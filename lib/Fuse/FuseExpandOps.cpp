@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Interfaces/ReferenceBuilder.h"
+#include "dialects/Nn/Nn.h"
+#include "dialects/Nn/RowScales.h"
 #include "intarsia/Analysis/ControlFlow.h"
 #include "lib/Fuse/LinearInputs.h"
 
@@ -54,9 +56,27 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
     for (Operation *part : quantization)
       if (part->use_empty())
         rewriter.eraseOp(part);
-    for (ReferenceOpInterface copy : copies)
+    for (ReferenceOpInterface copy : copies) {
+      copy->removeAttr(nn::replacesInputAttr); // which no other op has
       expand(copy, rewriter, ops);
+    }
+    if (auto conv = dyn_cast<nn::ConvOp>(op))
+      readFloats(conv.getWeightMutable(), rewriter);
     return true;
+  }
+
+  /// Lets a convolution of floats read the floats that a weight of an archive means: its kernels have no others.
+  static void readFloats(OpOperand &weight, IRRewriter &rewriter) {
+    auto dequantize = weight.get().getDefiningOp<nn::DequantizeOp>();
+    auto format = dequantize ? dyn_cast<nn::ArchiveFormatAttr>(dequantize.getFormat()) : nullptr;
+    if (!format || !format.getKept())
+      return;
+    rewriter.setInsertionPoint(dequantize);
+    auto decoded = cast<nn::DequantizeOp>(rewriter.clone(*dequantize));
+    decoded.setFormatAttr(nn::ArchiveFormatAttr::get(
+        format.getContext(), format.getOrder(), format.getElement(), format.getGroup(), format.getRows(),
+        format.getZero(), format.getInverse(), format.getScaleDivisor(), format.getScaleOffset(), /*kept=*/nullptr));
+    weight.set(decoded);
   }
 
   /// Gives attributes to an op, and to those within if the host runs them. Ops of nn among them are added to `ops`.

@@ -153,7 +153,7 @@ def QuantizeStaticInputs : Pass<"quantize-static-inputs", "::mlir::func::FuncOp"
   let description = [{
     `inputs` says of an input, by the keys of the matrices that it is multiplied by, the factor of each of its features,
     as the bits of an f32 in hexadecimal: `3F800000-40000000/q_proj.weight+k_proj.weight` has the factors 1 and 2. An
-    input is divided by its factors and rounded to -127 … 127, and weights, which must be quantized to `int8-channel` by
+    input is divided by its factors and rounded to -128 … 127, and weights, which must be quantized to `int8-channel` by
     an earlier pass and not in the archive, are multiplied by them before they are quantized (SmoothQuant: arXiv
     2211.10438, equation 3). The input replaces what an earlier pass has quantized of it.
 

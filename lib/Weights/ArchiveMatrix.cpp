@@ -242,7 +242,9 @@ llvm::Error ArchiveMatrix::readRow(int64_t row, int64_t first, int64_t count, Ro
 llvm::Error ArchiveMatrix::readScales(int64_t row, int64_t count, Row &result) const {
   bool isByRow = hasRows || order == nn::ArchiveOrder::Quarters;
   Run run = isByRow ? Run{(rows ? row / rows : 0) * groups + result.firstGroup, count} : Run{row, groups, outputs};
-  result.scales.resize_for_overwrite(count);
+  result.scales.assign(count, 1.0f);
+  if (!parts.scales)
+    return llvm::Error::success();
   StringRef dtype = parts.scales->dtype();
   if (dtype == "F32" || dtype == "F16" || dtype == "BF16") {
     if (llvm::Error error = parts.scales->readFloats(run, result.scales))

@@ -148,7 +148,7 @@ class Program:
         x = self.input()
         inputs = [x]
         # With known scales integers stand for themselves: factors are left to the weights.
-        read = np.clip(x / UNIT, -127, 127) if self.block is None else x
+        read = np.clip(x / UNIT, -128, 127) if self.block is None else x
         expected = self.conv.compute(read, weights[f"{name}.w"], weights[f"{name}.b"])
         if self.residual:
             inputs.append((RNG.integers(-5000, 5000, expected.shape) * UNIT * WEIGHT_UNIT).astype(np.float32))
@@ -158,7 +158,7 @@ class Program:
             expected = np.maximum(np.maximum(low, 0), high)
         if self.bytes:
             factors = self.factors() * UNIT
-            integers = np.clip(np.rint(expected / factors), -127, 127)
+            integers = np.clip(np.rint(expected / factors), -128, 127)
             # The reference reads the result as it is.
             residual = expected if target == "reference" else integers * factors
             expected = integers * 127 + (residual if self.shared else 0)

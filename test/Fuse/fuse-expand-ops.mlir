@@ -55,3 +55,27 @@ func.func @dequantized(%q: tensor<2x9x9x16xi8>, %s: tensor<2x9x9x1xf32>, %w: ten
   %0 = nn.conv %x, %w {window = array<i64: 3, 3>} : (tensor<2x9x9x16xf32>, tensor<32x144xf32>) -> tensor<2x7x7x32xf32>
   return %0 : tensor<2x7x7x32xf32>
 }
+
+// Kernels of bytes read channels by four. With three of them a convolution is one of floats: its input is dequantized
+// by loops, its weight when it is packed, and its values may lie in another order in the archive.
+// CHECK-LABEL: func.func @colours
+// CPU: %[[T:.*]] = linalg.transpose
+// CPU: nn.dequantize %{{.*}} {format = #nn.archive_format<rows, i8, group = 0>}
+// CPU-NOT: nn.quantize
+// CPU-NOT: nn.replaces_input
+// CPU: nn.conv
+#image = #nn.block_format<i8, f32, 0, axis = 3>
+#stored = #nn.archive_format<rows, i8, group = 0, kept = <i8, f32, 0, axis = 1>>
+nn.archive @a {file = "model.safetensors"}
+func.func @colours(%x: tensor<1x9x9x3xf32>) -> tensor<1x8x8x16xf32> {
+  %w = nn.weight @a["w"] : tensor<16x3x2x2xi8>
+  %s = nn.weight @a["s"] : tensor<16x1xf32>
+  %e = tensor.empty() : tensor<16x2x2x3xi8>
+  %t = linalg.transpose ins(%w : tensor<16x3x2x2xi8>) outs(%e : tensor<16x2x2x3xi8>) permutation = [0, 2, 3, 1]
+  %m = tensor.collapse_shape %t [[0], [1, 2, 3]] : tensor<16x2x2x3xi8> into tensor<16x12xi8>
+  %f = nn.dequantize %m, %s {format = #stored} : (tensor<16x12xi8>, tensor<16x1xf32>) -> tensor<16x12xf32>
+  %q, %u = nn.quantize %x {format = #image, nn.replaces_input, unit_scale} : (tensor<1x9x9x3xf32>) -> (tensor<1x9x9x3xi8>, tensor<1x9x9x1xf32>)
+  %d = nn.dequantize %q, %u {format = #image} : (tensor<1x9x9x3xi8>, tensor<1x9x9x1xf32>) -> tensor<1x9x9x3xf32>
+  %0 = nn.conv %d, %f {window = array<i64: 2, 2>} : (tensor<1x9x9x3xf32>, tensor<16x12xf32>) -> tensor<1x8x8x16xf32>
+  return %0 : tensor<1x8x8x16xf32>
+}

@@ -80,6 +80,20 @@ inline bool isStatic(llvm::ArrayRef<Size> shape) {
 /// True for a shape of more elements than the compiler counts: 2^56, sizes of the call not among them.
 bool isTooLarge(llvm::ArrayRef<Size> shape);
 
+/// What QuantizeLinear has made integers of 8 bits of, with one known scale and zero point: f32 tensors of whole
+/// numbers from -128 to 127, which mean (number - zero) * scale. Of uint8 they are what is stored minus 128.
+struct QuantizedIntegers {
+  mlir::Value integers;
+  float scale;
+  int64_t zero;
+};
+
+/// Integers of 8 bits in the file that DequantizeLinear reads, without zero points: one scale, or scales of an axis.
+struct StoredIntegers {
+  const Tensor *values, *scales;
+  int64_t axis;
+};
+
 /// A value of a graph. Integers that shapes are made of are followed as elements; they become a tensor of the IR where
 /// an op reads them as data.
 struct GraphValue {
@@ -90,8 +104,10 @@ struct GraphValue {
   std::optional<SizeCondition> condition;   ///< what its one element, a bool, says of a size of the call
   /// The values of a sequence, which has as many in each call; null if it is none. `type` is that of their elements.
   std::shared_ptr<const std::vector<GraphValue>> sequence;
-  bool isNothing = false; ///< it is an optional value without a value
-  bool isRefused = false; ///< it is computed by a node that is not imported
+  std::shared_ptr<const QuantizedIntegers> quantizedIntegers; ///< what it is computed from; null if it is none
+  std::shared_ptr<const StoredIntegers> storedIntegers;       ///< what it is computed from; null if it is none
+  bool isNothing = false;                                     ///< it is an optional value without a value
+  bool isRefused = false;                                     ///< it is computed by a node that is not imported
 
   /// True for a tensor, which an optional value that has one is too.
   bool isTensor() const { return !sequence && !isNothing; }

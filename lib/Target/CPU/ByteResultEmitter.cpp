@@ -7,6 +7,7 @@
 #include "lib/Target/CPU/ByteResultEmitter.h"
 
 #include "dialects/Nn/MixedBlocks.h"
+#include "dialects/Nn/RowScales.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -63,8 +64,7 @@ LogicalResult ByteResultEmitter::storeUnit(Value flat, ArrayRef<Index> at, int64
   if (failed(element))
     return failure();
   Type f32 = b.getF32Type(), i8 = b.getI8Type();
-  Value highest = floatConstant(nn::largestOfWideBlock, f32, width),
-        lowest = floatConstant(-nn::largestOfWideBlock, f32, width);
+  Value highest = floatConstant(nn::highestKnown, f32, width), lowest = floatConstant(nn::lowestKnown, f32, width);
   auto isLarger = [&](Value x, Value y) -> Value { return make<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y); };
   Value above = select(isLarger(*element, lowest), *element, lowest); // NaN becomes the lowest
   Value inside = select(isLarger(highest, above), above, highest);

@@ -14,6 +14,7 @@
 
 #include "dialects/Nn/BlockFormats.h"
 #include "dialects/Nn/MixedBlocks.h"
+#include "dialects/Nn/RowScales.h"
 #include "lib/Target/CPU/QuantizedPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -71,8 +72,8 @@ Value RecordEmitter::roundToIntegers(Value values, Value inverse) {
 }
 
 Value RecordEmitter::saturated(Value values) {
-  Value highest = floatConstant(nn::largestOfWideBlock, b.getF32Type(), config.lanes),
-        lowest = floatConstant(-nn::largestOfWideBlock, b.getF32Type(), config.lanes);
+  Value highest = floatConstant(nn::highestKnown, b.getF32Type(), config.lanes),
+        lowest = floatConstant(nn::lowestKnown, b.getF32Type(), config.lanes);
   auto isLarger = [&](Value x, Value y) -> Value { return make<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y); };
   Value above = select(isLarger(values, lowest), values, lowest);
   return select(isLarger(highest, above), above, highest);
@@ -205,7 +206,7 @@ LogicalResult RecordEmitter::writeBufferedSteps(const QuantizedRow &row, Value b
     return failure();
   Value highest;
   if (row.firstNarrow)
-    highest = select(less(k, constant(*row.firstNarrow)), floatConstant(nn::largestOfWideBlock, f32, 1),
+    highest = select(less(k, constant(*row.firstNarrow)), floatConstant(nn::highestKnown, f32, 1),
                      floatConstant(nn::largestOfNarrowBlock, f32, 1));
   RecordScale scale = scaleOfRecord(panels, *largest, highest);
   Value steps = min(constant(row.group), sub(constant(panels.steps()), begin));

@@ -53,7 +53,7 @@ public:
   static int64_t stepsOfScale(nn::QuantizeOp activations);
   /// Returns values times the inverse of their scale as integers, rounded to nearest, ties to even.
   mlir::Value roundToIntegers(mlir::Value values, mlir::Value inverse);
-  /// Returns values brought to the range of integers of 8 bits, -127 to 127; NaN becomes -127.
+  /// Returns values brought to the range of integers of 8 bits, -128 to 127; NaN becomes -128.
   mlir::Value saturated(mlir::Value values);
 
   mlir::FailureOr<mlir::Value> fillBuffer(const QuantizedRow &row, mlir::Value buffer, mlir::Value k,

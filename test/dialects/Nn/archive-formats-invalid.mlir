@@ -170,3 +170,16 @@ func.func @f() -> tensor<32x64xf32> {
   %w = nn.dequantize %q, %s zero_points %z {format = #nn.archive_format<rows, u4, group = 32>} : (tensor<32x8x2xi8>, tensor<32x2xf32>, tensor<4x2xi32>) -> tensor<32x64xf32>
   return %w : tensor<32x64xf32>
 }
+
+// -----
+
+nn.archive @a {file = "model.safetensors"}
+func.func @words_stay_what_they_are() -> tensor<16x16xf32> {
+  %q = nn.weight @a["q"] : tensor<2x16xi32>
+  %s = nn.weight @a["s"] : tensor<16x1xf32>
+  %e = tensor.empty() : tensor<16x2xi32>
+  %t = linalg.transpose ins(%q : tensor<2x16xi32>) outs(%e : tensor<16x2xi32>) permutation = [1, 0]
+  // expected-error@+1 {{quantized values are no nn.weight}}
+  %w = nn.dequantize %t, %s {format = #nn.archive_format<rows, u4, group = 0>} : (tensor<16x2xi32>, tensor<16x1xf32>) -> tensor<16x16xf32>
+  return %w : tensor<16x16xf32>
+}

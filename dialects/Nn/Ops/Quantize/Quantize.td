@@ -49,7 +49,7 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedOperandSegments, AttrSized
     factors[k]`: a linear stays what it is if its weight has the reciprocals (SmoothQuant: arXiv 2211.10438, equation 3).
 
     With `unit_scale` (elements `i8`, scales `f32`) every scale is 1, and factors hold what the scale would be: nothing is
-    looked for in the input. Integers are -127 to 127; what is beyond becomes the nearer of both, and NaN -127.
+    looked for in the input. Integers are -128 to 127; what is beyond becomes the nearer of both, and NaN -128.
 
     Rejected: `channels` and `factors` of another length than the axis, constant ones that are no permutation or not finite,
     more wide blocks than there are, wide blocks of another format or with zero points, unit scales of another format, with

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/MixedBlocks.h"
 #include "dialects/Nn/Ops/References.h"
+#include "dialects/Nn/RowScales.h"
 
 using namespace mlir;
 using namespace intarsia;
@@ -311,7 +312,7 @@ static Value buildScaled(ReferenceBuilder &builder, const Blocks &blocks, Value 
 
 /// Returns a ratio brought to the range of integers of 8 bits; NaN becomes the lowest.
 static Value buildSaturated(ScalarBuilder &b, Value ratio) {
-  Value highest = b.f32(largestOfWideBlock), lowest = b.f32(-largestOfWideBlock);
+  Value highest = b.f32(highestKnown), lowest = b.f32(lowestKnown);
   auto isAbove = [&](Value x, Value y) {
     return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, y).getResult();
   };

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/CallChecks.h"
+#include "lib/Import/Onnx/Ops/QuantizedProducts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "lib/Import/Onnx/Ops/Windowed.h"
 
@@ -204,6 +205,13 @@ void conv(NodeContext &node) {
     if (!size.isDynamic() && size.value + windows->padsLow[number] + windows->padsHigh[number] <
                                  (conv->window[number] - 1) * windows->dilations[number] + 1)
       return node.refuse("images of size " + llvm::Twine(size.value) + " are smaller than a window");
+  if (Value product = quantizedConv(node, 0, 1, *windows)) {
+    if (conv->bias)
+      product = combine(node, {product, conv->bias}, DataType::Float, [](Scalars &s, Value x, Value y) -> Value {
+        return arith::AddFOp::create(s.builder, s.at, x, y);
+      });
+    return result(node, product);
+  }
   Value last = node.ir().channelsLast(node.at, conv->images);
   result(node, node.ir().conv(node.at, last, node.ir().convWeight(node.at, conv->weight), conv->bias, *windows));
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/ExactProducts.h"
 
+#include "lib/Import/Onnx/Ops/QuantizedProducts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -126,6 +127,44 @@ Value digitOf(NodeContext &node, const ByteOperand &operand, const Division &div
   });
 }
 
+/// True if sums whose right operand is not divided are exact in f32.
+bool areExact(NodeContext &node, const ByteOperand &left, const ByteOperand &right, SumOf sumOf, int64_t depth) {
+  return largestSum(node, right, sumOf, depth, divisions[0]) <= exactInSingle / largestOf(node, left);
+}
+
+/// Returns bytes, or zero points of such, as whole numbers in f32 from -128 to 127: 128 less where they have no sign.
+Value signedNumbers(NodeContext &node, Value bytes, DataType type) {
+  return node.broadcast({bytes}, node.ops().getF32Type(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+    Value number = widen(b, at, v[0], type);
+    if (isUnsigned(type))
+      number = arith::SubIOp::create(b, at, number, integer(b, at, 128));
+    return arith::SIToFPOp::create(b, at, b.getF32Type(), number);
+  });
+}
+
+/// Returns the tensor of the file that an operand is, if it has no zero points.
+const Tensor *storedWeight(NodeContext &node, const ByteOperand &operand) {
+  const Tensor *stored = operand.known ? operand.known->stored : nullptr;
+  const Elements *zeros = operand.zeros ? node.graph.elementsOf(*operand.zeros) : nullptr;
+  auto isZero = [](const Element &zero) { return zero.isInteger() && zero.integer == 0; };
+  bool hasZero = operand.zero && (!zeros || !llvm::all_of(zeros->values, isZero));
+  return hasZero ? nullptr : stored;
+}
+
+/// Returns sum((a - z) * w) in 32 bits, of the sums of a * w and of w.
+Value withoutZeros(NodeContext &node, const ByteOperand &left, const ByteSums &product) {
+  Value zero = left.zero ? signedNumbers(node, left.zero, left.type)
+                         : node.filled({}, node.ops().getF32FloatAttr(isUnsigned(left.type) ? -128 : 0));
+  if (left.zero && !areOf(node, product.sums, {{left.zero, "zero_point"}}))
+    return {};
+  return node.broadcast({product.sums, zero, product.ofWeight}, node.ops().getI32Type(),
+                        [](OpBuilder &b, Location at, ValueRange v) -> Value {
+                          Value moved = arith::MulFOp::create(b, at, v[1], v[2]);
+                          Value sum = arith::SubFOp::create(b, at, v[0], moved);
+                          return arith::FPToSIOp::create(b, at, b.getI32Type(), sum);
+                        });
+}
+
 } // namespace
 
 ByteOperand byteOperand(NodeContext &node, size_t input, size_t zero) {
@@ -198,10 +237,28 @@ Value exactMatrixProduct(NodeContext &node, ByteOperand left, ByteOperand right,
   SumOf sumOf = isTurned || columns.size() == 1 ? SumOf::Rows : SumOf::Columns;
   if (columns.size() == 1)
     right.known = nullptr;
+  // Kernels of bytes multiply a matrix of the file as it is.
+  const Tensor *stored = columns.size() == 2 ? storedWeight(node, right) : nullptr;
+  if (stored && areExact(node, left, right, sumOf, depth.value))
+    if (auto product = byteSums(node, signedNumbers(node, left.tensor, left.type), *stored, isTurned))
+      return withoutZeros(node, left, *product);
   return exactSums(node, left, right, sumOf, depth.value, [&](Value one, Value other) -> Value {
     return matrixProduct(node, one, isTurned ? node.transposed(other, {1, 0}) : other, DataType::Float)
         .value_or(Value());
   });
+}
+
+Value exactConv(NodeContext &node, const ByteOperand &images, const ByteOperand &weight, int64_t depth,
+                const importer::Windows &windows) {
+  const Tensor *stored = storedWeight(node, weight);
+  const Elements *zeros = images.zeros ? node.graph.elementsOf(*images.zeros) : nullptr;
+  bool isKnown = !images.zero || (zeros && zeros->values.size() == 1 && zeros->values[0].isInteger());
+  if (!stored || !isKnown || !areExact(node, images, weight, SumOf::Rows, depth))
+    return {};
+  int64_t zero = (images.zero ? zeros->values[0].integer : 0) - (isUnsigned(images.type) ? 128 : 0);
+  auto product = byteConvSums(node, signedNumbers(node, images.tensor, images.type), *stored, windows, zero);
+  Value sums = product ? withoutZeros(node, images, *product) : Value();
+  return sums ? node.ir().channelsFirst(node.at, sums) : Value();
 }
 
 Value oneNumber(NodeContext &node, size_t input, llvm::StringRef name) { return onePerIndex(node, input, 1, 0, name); }

@@ -41,6 +41,11 @@ mlir::Value exactSums(NodeContext &node, const ByteOperand &left, const ByteOper
 /// `isTurned` the right matrix is [columns, depth].
 mlir::Value exactMatrixProduct(NodeContext &node, ByteOperand left, ByteOperand right, bool isTurned = false);
 
+/// Returns the 32-bit sums of a convolution of images [batch, channels, spatial…], as kernels of bytes compute them, of
+/// `depth` products each; null where they do not.
+mlir::Value exactConv(NodeContext &node, const ByteOperand &images, const ByteOperand &weight, int64_t depth,
+                      const importer::Windows &windows);
+
 /// Returns an input that is one number as a tensor without dimensions; refuses others.
 mlir::Value oneNumber(NodeContext &node, size_t input, llvm::StringRef name);
 

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Builder/Einsum.h"
+#include "lib/Import/Onnx/Ops/QuantizedProducts.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
 
 using namespace mlir;
@@ -111,6 +112,8 @@ void matMul(NodeContext &node) {
   DataType type = node.typeOf(0);
   if (node.isRefused() || !node.areOneType({0, 1}) || !node.isOf(0, isNumber, "numbers"))
     return;
+  if (Value product = quantizedProduct(node, 0, 1))
+    return node.result(product);
   if (std::optional<Value> product = matrixProduct(node, left, right, type))
     node.result(*product);
 }
@@ -148,7 +151,9 @@ void gemm(NodeContext &node) {
   Value result;
   bool isVector = bias && tensorType(bias).getRank() == 1 && !wide.isDynamic() &&
                   tensorType(bias).getDimSize(0) == wide.value && isConstant(bias);
-  if (!isComputedByNn(type)) {
+  if (Value product = alpha == 1 && !turnsLeft ? quantizedProduct(node, 0, 1, turnsRight) : Value()) {
+    result = product;
+  } else if (!isComputedByNn(type)) {
     Value matrix = turnsRight ? node.transposed(right, {1, 0}) : right;
     result = scaled(productOfAny(node, left, matrix, type, shape, depth), alpha);
   } else if (isConstant(right)) {

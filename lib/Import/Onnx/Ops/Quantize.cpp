@@ -5,8 +5,7 @@
 //
 // A quantized element q means (q - zero point) * scale. Numbers are rounded half to even, and clamped to the type.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Import/Onnx/OpTable.h"
-
+#include "lib/Import/Onnx/Ops/Scalars.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -125,6 +124,40 @@ std::optional<Operands> read(NodeContext &node) {
   return operands;
 }
 
+/// One known scale and zero point. A uint8 is read as a number with a sign, 128 less, and so is its zero point.
+struct KnownScale {
+  float scale;
+  int64_t zero;
+};
+
+std::optional<KnownScale> knownScale(NodeContext &node, DataType type) {
+  if ((type != DataType::Int8 && type != DataType::Uint8) || node.typeOf(1) != DataType::Float)
+    return std::nullopt;
+  const Elements *scales = node.graph.elementsOf(node.input(1));
+  const Elements *zeros = node.has(2) ? node.graph.elementsOf(node.input(2)) : nullptr;
+  if (!scales || scales->values.size() != 1 || !scales->values[0].isReal() || (node.has(2) && !zeros) ||
+      (zeros && (zeros->values.size() != 1 || !zeros->values[0].isInteger())))
+    return std::nullopt;
+  auto scale = float(scales->values[0].real);
+  if (!std::isnormal(scale))
+    return std::nullopt;
+  return KnownScale{scale, (zeros ? zeros->values[0].integer : 0) - (type == DataType::Uint8 ? 128 : 0)};
+}
+
+/// Returns integers of the file that are dequantized without zero points.
+std::shared_ptr<const StoredIntegers> storedIntegers(NodeContext &node) {
+  GraphValue &values = node.input(0), &scales = node.input(1);
+  if (values.type != DataType::Int8 || !values.stored || !scales.stored || scales.type != DataType::Float ||
+      node.integer("block_size", 0) != 0)
+    return nullptr;
+  const Elements *zeros = node.has(2) ? node.graph.elementsOf(node.input(2)) : nullptr;
+  if (node.has(2) && (!zeros || !llvm::all_of(zeros->values, [](const Element &zero) {
+        return zero.isInteger() && zero.integer == 0;
+      })))
+    return nullptr;
+  return std::make_shared<StoredIntegers>(StoredIntegers{values.stored, scales.stored, node.integer("axis", 1)});
+}
+
 /// Returns the type that an attribute names, or one that it is by default.
 DataType typeOf(NodeContext &node, llvm::StringRef attribute, DataType byDefault) {
   auto type = DataType(node.integer(attribute, 0));
@@ -141,7 +174,22 @@ void dequantizeLinear(NodeContext &node) {
     return node.refuse("results are of type " + nameOf(to) +
                        ", must be floats of 16 or 32 bits, by attribute 'output_dtype' or the scale");
   Type element = node.irType(to), f32 = node.ops().getF32Type();
-  Value result = node.broadcast(operands->values, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+  GraphValue dequantized;
+  dequantized.type = to;
+  std::optional<KnownScale> known = to == DataType::Float ? knownScale(node, type) : std::nullopt;
+  if (auto whole = node.input(0).quantizedIntegers; whole && known) {
+    dequantized.quantizedIntegers =
+        std::make_shared<QuantizedIntegers>(QuantizedIntegers{whole->integers, known->scale, known->zero});
+    dequantized.tensor = unary(node, whole->integers, to, [&](Scalars &s, Value number) -> Value {
+      if (known->zero != 0)
+        number = arith::SubFOp::create(s.builder, s.at, number, s.number(double(known->zero)));
+      return arith::MulFOp::create(s.builder, s.at, number, s.number(known->scale));
+    });
+    return node.result(0, std::move(dequantized));
+  }
+  if (to == DataType::Float)
+    dequantized.storedIntegers = storedIntegers(node);
+  dequantized.tensor = node.broadcast(operands->values, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
     Value moved = numberOf(b, at, v[0], type);
     if (operands->hasZero()) {
       Value zero = numberOf(b, at, v[2], type);
@@ -152,7 +200,7 @@ void dequantizeLinear(NodeContext &node) {
     Value product = arith::MulFOp::create(b, at, number, asFloat(b, at, v[1], ofScale, f32));
     return element == f32 ? product : Value(arith::TruncFOp::create(b, at, element, product));
   });
-  node.result(0, result, to);
+  node.result(0, std::move(dequantized));
 }
 
 void quantizeLinear(NodeContext &node) {
@@ -175,6 +223,29 @@ void quantizeLinear(NodeContext &node) {
   SmallRounding rounding{node.integer("saturate", 1) != 0};
   Type element = node.irType(to), divided = node.irType(precision);
   Type wide = precision == DataType::Double ? divided : node.ops().getF32Type();
+  GraphValue quantized;
+  quantized.type = to;
+  std::optional<KnownScale> known =
+      type == DataType::Float && precision == DataType::Float ? knownScale(node, to) : std::nullopt;
+  if (known) {
+    Value whole = unary(node, operands->values[0], type, [&](Scalars &s, Value number) -> Value {
+      Value quotient = arith::DivFOp::create(s.builder, s.at, number, s.number(known->scale));
+      Value moved = math::RoundEvenOp::create(s.builder, s.at, quotient);
+      if (known->zero != 0)
+        moved = arith::AddFOp::create(s.builder, s.at, moved, s.number(double(known->zero)));
+      Value above = arith::MaxNumFOp::create(s.builder, s.at, moved, s.number(-128)); // NaN becomes the least number
+      return arith::MinNumFOp::create(s.builder, s.at, above, s.number(127));
+    });
+    quantized.quantizedIntegers =
+        std::make_shared<QuantizedIntegers>(QuantizedIntegers{whole, known->scale, known->zero});
+    quantized.tensor = node.broadcast({whole}, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+      Value integer = arith::FPToSIOp::create(b, at, b.getI32Type(), v[0]);
+      if (isUnsigned(to))
+        integer = arith::AddIOp::create(b, at, integer, arith::ConstantIntOp::create(b, at, b.getI32Type(), 128));
+      return arith::TruncIOp::create(b, at, element, integer);
+    });
+    return node.result(0, std::move(quantized));
+  }
   Value result = node.broadcast(operands->values, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
     Value number = roundedTo(b, at, asFloat(b, at, v[0], type, wide), divided);
     Value scale = roundedTo(b, at, asFloat(b, at, v[1], ofScale, wide), divided);

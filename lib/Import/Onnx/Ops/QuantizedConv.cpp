@@ -9,6 +9,7 @@
 #include "lib/Import/Onnx/Ops/ExactProducts.h"
 #include "lib/Import/Onnx/Ops/Part.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
+#include "lib/Import/Onnx/Ops/Windowed.h"
 
 using namespace mlir;
 
@@ -19,6 +20,25 @@ namespace {
 struct Inputs {
   size_t images, imageZero, weight, weightZero;
 };
+
+/// Returns the sums as kernels of bytes compute them; null where they do not, and what is refused is left to others.
+Value sumsOfBytes(NodeContext &node, const ByteOperand &images, const ByteOperand &weight, int64_t depth) {
+  Shape sizes = node.graph.shapeOf(node.at, images.tensor), shape = node.graph.shapeOf(node.at, weight.tensor);
+  Shape spatial(sizes.begin() + 2, sizes.end());
+  llvm::SmallVector<int64_t> window;
+  for (const Size &size : llvm::ArrayRef(shape).drop_front(2))
+    window.push_back(size.value);
+  bool fits = sizes.size() <= 5 && !sizes[1].isDynamic() && sizes[1].value == shape[1].value &&
+              node.integer("group", 1) == 1 && node.integers("kernel_shape").value_or(window) == window;
+  auto windows = fits && !node.isRefused() ? windowsOf(node, window, spatial) : std::nullopt;
+  if (!windows)
+    return {};
+  for (auto [number, size] : llvm::enumerate(spatial))
+    if (!size.isDynamic() && size.value + windows->padsLow[number] + windows->padsHigh[number] <
+                                 (window[number] - 1) * windows->dilations[number] + 1)
+      return {};
+  return exactConv(node, images, weight, depth, *windows);
+}
 
 /// Returns the sums of a convolution, [batch, channels, spatial…]; null if it is refused.
 Value sumsOf(NodeContext &node, const Inputs &inputs, bool isChannelsLast) {
@@ -46,6 +66,9 @@ Value sumsOf(NodeContext &node, const Inputs &inputs, bool isChannelsLast) {
       depth = std::numeric_limits<int64_t>::max();
   if (isChannelsLast)
     images.tensor = node.ir().channelsFirst(node.at, images.tensor);
+  Value sums = sumsOfBytes(node, images, weight, depth);
+  if (sums || node.isRefused())
+    return sums;
   return exactSums(node, images, weight, SumOf::Rows, depth, [&](Value one, Value other) {
     return Part(node, "Conv")
         .with(one, DataType::Float)
