@@ -154,8 +154,8 @@ class PreparedModel(base.BackendRep):
     def _more_constants(self, error: CompileError, given: Mapping[str, np.ndarray]) -> list[str]:
         """Return the inputs that become constants too after an error.
 
-        A message names no input if an op reads something that is computed from inputs. All small integers and bools
-        become constants then.
+        A message names no input if an op reads something that is computed from inputs. All small integers and bools,
+        and single numbers of any type, become constants then.
         """
         return self._named_in(error) or [
             name
@@ -163,7 +163,7 @@ class PreparedModel(base.BackendRep):
             if name not in self._constants
             and array.ndim <= 1
             and array.size <= _MOST_ELEMENTS
-            and array.dtype.kind in "biu"
+            and (array.dtype.kind in "biu" or array.ndim == 0)
         ]
 
 

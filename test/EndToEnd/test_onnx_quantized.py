@@ -183,12 +183,14 @@ def test_what_else_reads(tmp_path: Path) -> None:
     np.testing.assert_array_equal(q, whole.astype(np.uint8))
 
 
-@pytest.mark.parametrize(("dtype", "depth", "is_quantized"), [("u1", 72, True), ("i1", 72, True), ("u1", 3000, False)])
+@pytest.mark.parametrize(
+    ("dtype", "depth", "is_quantized"), [("u1", 72, True), ("i1", 72, True), ("u1", 1000, True), ("u1", 3000, False)]
+)
 def test_sums_of_integers(tools: Any, tmp_path: Path, dtype: str, depth: int, is_quantized: bool) -> None:
     """MatMulInteger sums products of bytes where f32 holds all sums, with zero points that the call gives."""
     least, most = RANGES[dtype]
     rng = np.random.default_rng(depth)
-    weight = np.full((depth, 20), 127) if depth > 1000 else weights(depth, 20)
+    weight = np.full((depth, 20), 127) if depth >= 1000 else weights(depth, 20)
     made = node("MatMulInteger", "x w z", "y")
     inputs = [value("x", [2, "n", depth], TYPES[dtype]), value("z", [], TYPES[dtype])]
     (tmp_path / "m.onnx").write_bytes(model(graph([made], inputs, "y", {"w": tensor(weight, "w", "i1")})))

@@ -127,9 +127,9 @@ Value digitOf(NodeContext &node, const ByteOperand &operand, const Division &div
   });
 }
 
-/// True if sums whose right operand is not divided are exact in f32.
-bool areExact(NodeContext &node, const ByteOperand &left, const ByteOperand &right, SumOf sumOf, int64_t depth) {
-  return largestSum(node, right, sumOf, depth, divisions[0]) <= exactInSingle / largestOf(node, left);
+/// True if sums of products of signed bytes with the right operand are exact in f32.
+bool areExact(NodeContext &node, const ByteOperand &right, SumOf sumOf, int64_t depth) {
+  return largestSum(node, right, sumOf, depth, divisions[0]) <= exactInSingle / 128;
 }
 
 /// Returns bytes, or zero points of such, as whole numbers in f32 from -128 to 127: 128 less where they have no sign.
@@ -151,7 +151,8 @@ const Tensor *storedWeight(NodeContext &node, const ByteOperand &operand) {
   return hasZero ? nullptr : stored;
 }
 
-/// Returns sum((a - z) * w) in 32 bits, of the sums of a * w and of w.
+/// Returns sum((a - z) * w) in 32 bits, of the sums of a * w and of w. f32 holds both terms, but not always their
+/// difference.
 Value withoutZeros(NodeContext &node, const ByteOperand &left, const ByteSums &product) {
   Value zero = left.zero ? signedNumbers(node, left.zero, left.type)
                          : node.filled({}, node.ops().getF32FloatAttr(isUnsigned(left.type) ? -128 : 0));
@@ -160,8 +161,9 @@ Value withoutZeros(NodeContext &node, const ByteOperand &left, const ByteSums &p
   return node.broadcast({product.sums, zero, product.ofWeight}, node.ops().getI32Type(),
                         [](OpBuilder &b, Location at, ValueRange v) -> Value {
                           Value moved = arith::MulFOp::create(b, at, v[1], v[2]);
-                          Value sum = arith::SubFOp::create(b, at, v[0], moved);
-                          return arith::FPToSIOp::create(b, at, b.getI32Type(), sum);
+                          Value sum = arith::FPToSIOp::create(b, at, b.getI32Type(), v[0]);
+                          return arith::SubIOp::create(b, at, sum,
+                                                       arith::FPToSIOp::create(b, at, b.getI32Type(), moved));
                         });
 }
 
@@ -239,7 +241,7 @@ Value exactMatrixProduct(NodeContext &node, ByteOperand left, ByteOperand right,
     right.known = nullptr;
   // Kernels of bytes multiply a matrix of the file as it is.
   const Tensor *stored = columns.size() == 2 ? storedWeight(node, right) : nullptr;
-  if (stored && areExact(node, left, right, sumOf, depth.value))
+  if (stored && areExact(node, right, sumOf, depth.value))
     if (auto product = byteSums(node, signedNumbers(node, left.tensor, left.type), *stored, isTurned))
       return withoutZeros(node, left, *product);
   return exactSums(node, left, right, sumOf, depth.value, [&](Value one, Value other) -> Value {
@@ -253,7 +255,7 @@ Value exactConv(NodeContext &node, const ByteOperand &images, const ByteOperand 
   const Tensor *stored = storedWeight(node, weight);
   const Elements *zeros = images.zeros ? node.graph.elementsOf(*images.zeros) : nullptr;
   bool isKnown = !images.zero || (zeros && zeros->values.size() == 1 && zeros->values[0].isInteger());
-  if (!stored || !isKnown || !areExact(node, images, weight, SumOf::Rows, depth))
+  if (!stored || !isKnown || !areExact(node, weight, SumOf::Rows, depth))
     return {};
   int64_t zero = (images.zero ? zeros->values[0].integer : 0) - (isUnsigned(images.type) ? 128 : 0);
   auto product = byteConvSums(node, signedNumbers(node, images.tensor, images.type), *stored, windows, zero);
