@@ -146,12 +146,15 @@ void FewRowsLinearKernel::chooseShape(KernelShape &shape) {
 }
 
 LogicalResult FewRowsLinearKernel::run() {
-  AffineExpr rows = linear.rowsOfLinear(), isOne = isAtMost(rows, 1), isFew = isAtMost(rows, mostOfFewRows);
+  AffineExpr rows = linear.rowsOfLinear();
   if (auto known = dyn_cast<AffineConstantExpr>(rows))
     return known.getValue() == 1 ? emitFunction(1, threadsOfOne, number(1))
-                                 : emitFunction(rowsAtATime, threadsOfFew, number(1));
-  return failed(emitFunction(1, threadsOfOne, isOne)) ? failure()
-                                                      : emitFunction(rowsAtATime, threadsOfFew, isFew - isOne);
+                                 : emitFunction(rowsAtATime, threadsOfFew, number(known.getValue() != 0));
+  // Without rows there is none that a block could read.
+  AffineExpr isNone = isAtMost(rows, 0), isOneOrNone = isAtMost(rows, 1), isFewOrNone = isAtMost(rows, mostOfFewRows);
+  return failed(emitFunction(1, threadsOfOne, isOneOrNone - isNone))
+             ? failure()
+             : emitFunction(rowsAtATime, threadsOfFew, isFewOrNone - isOneOrNone);
 }
 
 /// Returns the most threads that a block may have, as its registers allow. Warps share the depth of panels; of floats

@@ -6,7 +6,7 @@
 // for other numbers of rows. Each lane of the first two reads 16 bytes of a weight's row at a time.
 
 // SM80: gpu.func @itx_k0_0
-// SM80-SAME: itx.grid = "((2 floordiv (rows + 1)) ceildiv 2) * 8"
+// SM80-SAME: itx.grid = "((2 floordiv (rows + 1)) ceildiv 2 + (1 floordiv (rows + 1)) * -1) * 8"
 // SM80: scf.for
 // SM80: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<8xf16>
 // SM80: math.fma %{{.*}} : vector<8xf32>
