@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Matchers.h"
 
 namespace intarsia::fuse {
@@ -33,18 +34,30 @@ struct Reader {
     Value inside = quantize.getFactors();
     return inside ? group.getInputs()[cast<BlockArgument>(inside).getArgNumber()] : Value();
   }
-  /// Returns their numbers; null if they are not known.
+  /// Returns their numbers; null if they are not known, or if one of them or its reciprocal is no finite number.
   DenseFPElementsAttr constantFactors() {
     DenseFPElementsAttr numbers;
     Value known = factors();
-    return known && matchPattern(known, m_Constant(&numbers)) ? numbers : DenseFPElementsAttr();
+    if (!known || !matchPattern(known, m_Constant(&numbers)))
+      return nullptr;
+    bool areFinite = llvm::all_of(numbers.getValues<APFloat>(), [](const APFloat &number) {
+      return number.isFinite() && reciprocal(number).isFinite();
+    });
+    return areFinite ? numbers : DenseFPElementsAttr();
   }
+  static APFloat reciprocal(const APFloat &number) { return APFloat(number.getSemantics(), 1) / number; }
+};
+
+/// An operand of a group, or of what returns or passes on results of groups. Appending operands moves the OpOperands of
+/// an op, but leaves these numbers as they are.
+struct Use {
+  Operation *owner;
+  unsigned operand;
 };
 
 DenseElementsAttr reciprocals(DenseFPElementsAttr numbers) {
-  return numbers.mapValues(numbers.getElementType(), [](const APFloat &number) {
-    return (APFloat(number.getSemantics(), 1) / number).bitcastToAPInt();
-  });
+  return numbers.mapValues(numbers.getElementType(),
+                           [](const APFloat &number) { return Reader::reciprocal(number).bitcastToAPInt(); });
 }
 
 struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeResults> {
@@ -59,7 +72,7 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       const target::Device &device = devices->lookup(group->getAttr(rt::deviceAttr));
       for (unsigned result = 0; result < group.getNumResults(); ++result) {
         SmallVector<Reader> readers;
-        SmallVector<OpOperand *> others;
+        SmallVector<Use> others;
         findReaders(group, result, readers, others);
         bool isReadAsItIs = !others.empty();
         auto passes = [&](Reader reader) {
@@ -68,10 +81,10 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
         // Beside the result itself the integers are worth writing where each is found alone.
         bool isWorthIt = !readers.empty() && (!isReadAsItIs || readers.front().quantize.getUnitScale());
         if (isWorthIt && llvm::all_of(readers, passes)) {
+          auto mayReadBytes = [&](Use use) { return readsElements(group, result, use); };
           bool areBytes = isReadAsItIs && readers.front().quantize->hasAttr(nn::replacesInputAttr) &&
-                          readers.front().constantFactors() && llvm::all_of(others, readsElements);
-          quantize(group, result, readers, areBytes ? ArrayRef(others) : ArrayRef<OpOperand *>(),
-                   isReadAsItIs && !areBytes);
+                          readers.front().constantFactors() && llvm::all_of(others, mayReadBytes);
+          quantize(group, result, readers, areBytes ? ArrayRef(others) : ArrayRef<Use>(), isReadAsItIs && !areBytes);
           break; // the group is another one now, with one such result
         }
       }
@@ -80,27 +93,32 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
 
   /// Finds what quantizes a result as it is, alike, on the same device, and what else reads it.
   static void findReaders(nn::GroupOp group, unsigned result, SmallVectorImpl<Reader> &readers,
-                          SmallVectorImpl<OpOperand *> &others) {
+                          SmallVectorImpl<Use> &others) {
     for (OpOperand &use : group.getResult(result).getUses()) {
       if (isa<tensor::DimOp>(use.getOwner()))
         continue;
       std::optional<Reader> found = readerOf(group, use);
-      bool isAlike =
-          found && (readers.empty() || (found->quantize->getAttrs() == readers.front().quantize->getAttrs() &&
-                                        found->factors() == readers.front().factors()));
+      Value factors = found ? found->factors() : Value();
+      bool areThere = !factors || DominanceInfo().properlyDominates(factors, group);
+      bool isAlike = found && areThere &&
+                     (readers.empty() || (found->quantize->getAttrs() == readers.front().quantize->getAttrs() &&
+                                          factors == readers.front().factors()));
       if (isAlike)
         readers.push_back(*found);
       else
-        others.push_back(&use);
+        others.push_back({use.getOwner(), use.getOperandNumber()});
     }
   }
 
-  /// True for an operand of a kernel around a product that elementwise ops read, which may as well read its bytes.
-  static bool readsElements(OpOperand *use) {
-    auto group = dyn_cast<nn::GroupOp>(use->getOwner());
-    if (!group || (group.getRoot() != KernelRoot::Linear && group.getRoot() != KernelRoot::Conv))
+  /// True for an operand of a kernel around a product, on the device of the group whose result it is, that elementwise
+  /// ops read in f32: they may as well read its bytes, times the reciprocal factors, which are f32.
+  static bool readsElements(nn::GroupOp group, unsigned result, Use use) {
+    auto reader = dyn_cast<nn::GroupOp>(use.owner);
+    if (!reader || (reader.getRoot() != KernelRoot::Linear && reader.getRoot() != KernelRoot::Conv) ||
+        reader->getAttr(rt::deviceAttr) != group->getAttr(rt::deviceAttr) ||
+        !getElementTypeOrSelf(group.getResult(result)).isF32())
       return false;
-    return llvm::all_of(group.getBodyBlock().getArgument(use->getOperandNumber()).getUsers(), [](Operation *op) {
+    return llvm::all_of(reader.getBodyBlock().getArgument(use.operand).getUsers(), [](Operation *op) {
       return isa<tensor::DimOp>(op) || isElementwise(op) || isParallelGeneric(op);
     });
   }
@@ -125,15 +143,14 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
   }
 
   /// Lets the elementwise ops of a group read the bytes of what they have read in floats.
-  static void readBytes(OpOperand &use, Value bytes, Value factors) {
-    auto group = cast<nn::GroupOp>(use.getOwner());
-    unsigned operand = use.getOperandNumber();
+  static void readBytes(Use use, Value bytes, Value factors) {
+    auto group = cast<nn::GroupOp>(use.owner);
     Block &body = group.getBodyBlock();
-    BlockArgument inside = body.getArgument(operand);
+    BlockArgument inside = body.getArgument(use.operand);
     auto type = cast<RankedTensorType>(inside.getType());
     group.getInputsMutable().append(factors);
     Value insideFactors = body.addArgument(factors.getType(), inside.getLoc());
-    group.getInputsMutable().slice(operand, 1).assign(bytes);
+    group.getInputsMutable().slice(use.operand, 1).assign(bytes);
     OpBuilder builder = OpBuilder::atBlockBegin(&body);
     Location at = inside.getLoc();
     inside.setType(cast<RankedTensorType>(bytes.getType()));
@@ -155,7 +172,7 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
 
   /// Lets a group yield quantized values and scales in place of a result, or beside it, and its readers take them.
   /// `others` read the result in elementwise ops.
-  static void quantize(nn::GroupOp group, unsigned result, ArrayRef<Reader> readers, ArrayRef<OpOperand *> others,
+  static void quantize(nn::GroupOp group, unsigned result, ArrayRef<Reader> readers, ArrayRef<Use> others,
                        bool keepsResult) {
     Operation *yield = group.getBodyBlock().getTerminator();
     OpBuilder builder(yield);
@@ -189,8 +206,8 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       builder.setInsertionPointAfterValue(inverse);
       Value factors =
           arith::ConstantOp::create(builder, inverse.getLoc(), reciprocals(Reader(readers.front()).constantFactors()));
-      for (OpOperand *use : others)
-        readBytes(*use, values, factors);
+      for (Use use : others)
+        readBytes(use, values, factors);
     }
     for (Reader reader : readers) {
       nn::GroupOp into = reader.group;
