@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Nn/Prepacking.h"
+#include "dialects/Rt/DeviceConfigurations.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
@@ -135,6 +136,13 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
       if (!isExpected)
         return op->emitOpError() << name << " is " << attribute.getValue() << ", must be " << expected;
     }
+  if (attribute.getName() == deviceConfigurationsAttr)
+    return verifyDeviceConfigurations(op, attribute.getValue());
+  if (attribute.getName() == wantedStageAttr) {
+    auto stage = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!stage || !stage.getType().isSignlessInteger(64))
+      return op->emitOpError() << wantedStageAttr << " is " << attribute.getValue() << ", must be an i64";
+  }
   if (attribute.getName() != deviceAttr)
     return success();
   auto name = dyn_cast<FlatSymbolRefAttr>(attribute.getValue());

@@ -78,13 +78,14 @@ private:
   llvm::Error checkOutputs();
   llvm::Error checkAssemblers() const;
   llvm::Error checkNotReplaced(StringRef input) const;
+  llvm::Error checkNoneReplaced() const;
   llvm::Error checkModel();
   llvm::Error checkRequest();
   void makeContext();
   llvm::Error load();
   llvm::Error legalize();
   llvm::Error runPhase(Phase phase);
-  llvm::Error reportDevices();
+  llvm::Error runAll();
   llvm::Error verifyInput();
   llvm::Error run(PassManager &manager, Phase phase);
   llvm::Error writeArtifact(WeightPacking packing);
@@ -107,8 +108,8 @@ private:
   const importer::Importer *importer = nullptr; ///< of the model
   OwningOpRef<ModuleOp> module;
   std::optional<PrecisionFile> precision; ///< formats of tensors and caches
-  importer::ImportReport report;          ///< of the model, for --json
-  std::vector<FollowedDevices> followed;  ///< of the devices that the model names
+  bool isImportTried = false;
+  compiler::ModelReport report; ///< for --json
 };
 
 std::string Compilation::archiveDirectory() const {
@@ -212,7 +213,12 @@ llvm::Error Compilation::checkOutputs() {
     if (llvm::Error error = checkOutput(assembleOptions()))
       return error;
   std::vector<std::string> files = writtenFiles();
+  if (options.reportFile == "-" && output == "-")
+    return createStringError("-o - and --json=-: IR and the report would both go to standard output; give one of them "
+                             "a file");
   for (auto [number, file] : llvm::enumerate(files)) {
+    if (file == "-")
+      continue; // standard output
     if (Status status = checkWritable(file); !status.ok())
       return createStringError(status.message());
     for (const std::string &other : llvm::drop_begin(files, number + 1))
@@ -222,11 +228,23 @@ llvm::Error Compilation::checkOutputs() {
   return llvm::Error::success();
 }
 
+static llvm::Error refuseToReplace(const std::string &file) {
+  return createStringError(file + ": is read for this compilation, whose result would replace it; choose another name "
+                                  "for the result");
+}
+
 llvm::Error Compilation::checkNotReplaced(StringRef input) const {
   for (const std::string &file : writtenFiles())
     if (llvm::sys::fs::exists(input) && isSameFile(file, input.str()))
-      return createStringError(file + ": is read for this compilation, whose result would replace it; choose another "
-                                      "name for the result");
+      return refuseToReplace(file);
+  return llvm::Error::success();
+}
+
+/// Checks that no result would replace a file that was read, such as data beside the model.
+llvm::Error Compilation::checkNoneReplaced() const {
+  for (const std::string &file : writtenFiles())
+    if (FileVersions::isNoted(file))
+      return refuseToReplace(file);
   return llvm::Error::success();
 }
 
@@ -254,6 +272,9 @@ llvm::Error Compilation::checkModel() {
       return isNoIR(importer->titleWithArticle());
     firstPhase = Phase::Import;
     for (StringRef file : importer->filesOf(options.model))
+      if (llvm::Error error = checkNotReplaced(file))
+        return error;
+    for (StringRef file : compiler::filesOfValues(options))
       if (llvm::Error error = checkNotReplaced(file))
         return error;
     return llvm::Error::success();
@@ -317,15 +338,13 @@ llvm::Error Compilation::legalize() {
 
 llvm::Error Compilation::load() {
   progress.begin("import");
+  isImportTried = true;
   bool reports = !options.reportFile.empty();
   auto imported =
-      importer->import({options.model, options.import, context.get(), sources, reports ? &report : nullptr});
-  // What becomes of devices that the model names is known after the partition phase.
-  bool isComplete = !imported || options.stopAfter < Phase::Partition ||
-                    !(*imported)->getOperation()->hasAttr(rt::deviceConfigurationsAttr);
-  if (reports && isComplete)
-    if (llvm::Error error = compiler::writeReport(report, options.model, bool(imported), options.reportFile))
-      return imported ? std::move(error) : llvm::joinErrors(imported.takeError(), std::move(error));
+      importer->import({options.model, options.import, context.get(), sources, reports ? &report.import : nullptr});
+  report.isImported = bool(imported);
+  if (llvm::Error error = checkNoneReplaced())
+    return imported ? std::move(error) : llvm::joinErrors(imported.takeError(), std::move(error));
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
@@ -396,7 +415,7 @@ llvm::Error Compilation::runPhase(Phase phase) {
   } else if (phase == Phase::Partition) {
     hasConfigurations = (*module)->hasAttr(rt::deviceConfigurationsAttr);
     PartitionOptions partition = options.partition;
-    followed = followDevices(*module, partition);
+    report.devices = followDevices(*module, partition);
     buildPartitionPipeline(manager, partition);
   } else if (phase == Phase::Fuse) {
     FuseOptions fuse;
@@ -411,19 +430,8 @@ llvm::Error Compilation::runPhase(Phase phase) {
   if (llvm::Error error = run(manager, phase))
     return error;
   if (phase == Phase::Partition && hasConfigurations)
-    if (llvm::Error error = reportDevices())
-      return error;
+    finishDevices(*module, report.devices);
   return phase == Phase::Quantize ? compiler::checkAttention(options.quantize, *module) : llvm::Error::success();
-}
-
-/// Says what became of the devices that the model names.
-llvm::Error Compilation::reportDevices() {
-  finishDevices(*module, followed);
-  if (options.reportFile.empty())
-    return llvm::Error::success();
-  for (FollowedDevices &each : followed)
-    report.placements.push_back({each.node, each.configuration, each.isFollowed, each.why});
-  return compiler::writeReport(report, options.model, /*isImported=*/true, options.reportFile);
 }
 
 /// Verifies lowered IR from a file like IR that this process lowered.
@@ -459,6 +467,20 @@ llvm::Error Compilation::run() {
   if (llvm::Error error = checkRequest())
     return error;
   makeContext();
+  llvm::Error error = runAll();
+  if (options.reportFile.empty() || !isImportTried)
+    return error;
+  // The devices that the model names, and phases that fail, are known at the end.
+  if (error) {
+    std::string problem = toString(std::move(error));
+    if (report.isImported)
+      report.import.problem = problem;
+    error = createStringError(problem);
+  }
+  return llvm::joinErrors(std::move(error), compiler::writeReport(report, options));
+}
+
+llvm::Error Compilation::runAll() {
   if (llvm::Error error = load())
     return error;
   for (Phase phase : {Phase::Quantize, Phase::Partition, Phase::Fuse, Phase::Lower})

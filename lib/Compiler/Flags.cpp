@@ -75,6 +75,14 @@ llvm::Error checkGraphFlags(const CompileOptions &options, llvm::StringRef kind)
                       : llvm::createStringError(flag + " is for ONNX files; '" + options.model + "' is " + kind);
 }
 
+std::vector<std::string> filesOfValues(const CompileOptions &options) {
+  std::vector<std::string> files;
+  for (llvm::StringRef given : options.import.values)
+    if (llvm::StringRef text = given.split('=').second; text.consume_front("@"))
+      files.push_back(text.str());
+  return files;
+}
+
 llvm::Error checkFlags(const CompileOptions &options, Phase firstPhase) {
   const PartitionOptions &partition = options.partition;
   llvm::StringRef first = phaseNames[unsigned(firstPhase)], last = phaseNames[unsigned(options.stopAfter)];

@@ -18,6 +18,9 @@ inline constexpr llvm::StringLiteral phaseNames[] = {"import", "quantize", "part
 /// Refuses flags about inputs and ops of graphs for a model that is none: `kind` is "a GGUF file".
 llvm::Error checkGraphFlags(const CompileOptions &options, llvm::StringRef kind);
 
+/// Returns the files that --set names: NAME=@file.
+std::vector<std::string> filesOfValues(const CompileOptions &options);
+
 /// Checks flags against each other, for a compilation that begins with a phase. The error says which to leave out or
 /// add.
 llvm::Error checkFlags(const CompileOptions &options, Phase firstPhase);

@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Compiler/ListOps.h"
 
-#include "intarsia/Compiler/Compiler.h"
+#include "lib/Compiler/Flags.h"
 #include "lib/Support/File.h"
+#include "lib/Support/FileVersions.h"
 #include "lib/Support/WeightsDirectory.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/JSON.h"
@@ -20,17 +21,27 @@ namespace intarsia {
 
 using importer::ImportReport;
 
-Error compiler::writeReport(const ImportReport &report, StringRef model, bool isImported, const std::string &file) {
+static Error refuseToReplace(const std::string &file) {
+  return createStringError("--json=" + file + ": is read, and the report would replace it; choose another name for it");
+}
+
+/// Refuses a report in place of a file that will be read.
+static Error checkNotReplaced(const CompileOptions &options, const std::string &input) {
+  return isSameFile(options.reportFile, input) ? refuseToReplace(options.reportFile) : Error::success();
+}
+
+Error compiler::writeReport(const ModelReport &report, const CompileOptions &options) {
+  const std::string &file = options.reportFile;
   std::string text;
   raw_string_ostream stream(text);
   json::OStream json(stream, 2);
   json.object([&] {
-    json.attribute("model", json::fixUTF8(model));
-    json.attribute("imported", isImported);
-    if (!report.problem.empty())
-      json.attribute("problem", json::fixUTF8(report.problem));
+    json.attribute("model", json::fixUTF8(options.model));
+    json.attribute("imported", report.isImported);
+    if (!report.import.problem.empty())
+      json.attribute("problem", json::fixUTF8(report.import.problem));
     json.attributeArray("ops", [&] {
-      for (const ImportReport::Op &op : report.ops)
+      for (const ImportReport::Op &op : report.import.ops)
         json.object([&] {
           json.attribute("op", json::fixUTF8(op.name));
           json.attribute("domain", json::fixUTF8(op.domain));
@@ -45,12 +56,12 @@ Error compiler::writeReport(const ImportReport &report, StringRef model, bool is
         });
     });
     json.attributeArray("devices", [&] {
-      for (const ImportReport::Placement &placement : report.placements)
+      for (const FollowedDevices &each : report.devices)
         json.object([&] {
-          json.attribute("node", json::fixUTF8(placement.node));
-          json.attribute("configuration", json::fixUTF8(placement.configuration));
-          json.attribute("followed", placement.isFollowed);
-          json.attribute("reason", json::fixUTF8(placement.reason));
+          json.attribute("node", json::fixUTF8(each.node));
+          json.attribute("configuration", json::fixUTF8(each.configuration));
+          json.attribute("followed", each.isFollowed);
+          json.attribute("reason", json::fixUTF8(each.why));
         });
     });
   });
@@ -59,6 +70,8 @@ Error compiler::writeReport(const ImportReport &report, StringRef model, bool is
     outs() << text;
     return Error::success();
   }
+  if (FileVersions::isNoted(file)) // data beside the model
+    return refuseToReplace(file);
   std::unique_ptr<AtomicFile> output;
   Status status = AtomicFile::create(file, output);
   if (status.ok())
@@ -105,8 +118,13 @@ static std::vector<std::vector<std::string>> rowsOf(const ImportReport &report, 
 
 static Error list(const CompileOptions &options) {
   raw_ostream &stream = options.reportFile == "-" ? errs() : outs();
-  ImportReport report;
-  bool isImported = true;
+  FileVersions inputs;
+  compiler::ModelReport all;
+  all.isImported = true;
+  ImportReport &report = all.import;
+  for (const std::string &file : compiler::filesOfValues(options))
+    if (Error error = checkNotReplaced(options, file))
+      return error;
   if (options.model.empty()) {
     for (const importer::Importer &kind : importer::importers())
       if (kind.knownOps)
@@ -123,20 +141,22 @@ static Error list(const CompileOptions &options) {
     registerCompilerDialects(registry);
     mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
     SourceMgr sources;
+    for (const std::string &file : (*kind)->filesOf(options.model))
+      if (Error error = checkNotReplaced(options, file))
+        return error;
     auto module = (*kind)->import({options.model, options.import, &context, sources, &report});
-    isImported = bool(module);
+    all.isImported = bool(module);
     std::string message;
     if (!module)
       message = toString(module.takeError());
     // A file that cannot be read has no ops.
-    if (report.ops.empty() && !isImported)
+    if (report.ops.empty() && !all.isImported)
       return createStringError(message);
   }
   printTable(stream, rowsOf(report, !options.model.empty()));
   if (!report.problem.empty())
     stream << "\nnot imported: " << report.problem << '\n';
-  return options.reportFile.empty() ? Error::success()
-                                    : compiler::writeReport(report, options.model, isImported, options.reportFile);
+  return options.reportFile.empty() ? Error::success() : compiler::writeReport(all, options);
 }
 
 bool listOps(const CompileOptions &options) {

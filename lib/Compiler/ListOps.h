@@ -7,16 +7,21 @@
 #ifndef INTARSIA_LIB_COMPILER_LISTOPS_H
 #define INTARSIA_LIB_COMPILER_LISTOPS_H
 
-#include "intarsia/Import/Import.h"
-#include "llvm/Support/Error.h"
+#include "intarsia/Compiler/Compiler.h"
 
 namespace intarsia::compiler {
 
-/// Writes what import had to say of a model to a file, or to standard output ("-"), as JSON: `model`, `imported`,
-/// `problem`, `ops` (each with `op`, `domain`, `version`, `count`, `first_node`, `imported`, `refused`, `reason`) and
-/// `devices` (each with `node`, `configuration`, `followed`, `reason`).
-llvm::Error writeReport(const importer::ImportReport &report, llvm::StringRef model, bool isImported,
-                        const std::string &file);
+/// What is said of a model in JSON.
+struct ModelReport {
+  importer::ImportReport import;
+  bool isImported = false;
+  std::vector<FollowedDevices> devices; ///< those that the model names
+};
+
+/// Writes a report to `options.reportFile`, or to standard output ("-"), as JSON: `model`, `imported`, `problem`, `ops`
+/// (each with `op`, `domain`, `version`, `count`, `first_node`, `imported`, `refused`, `reason`) and `devices` (each
+/// with `node`, `configuration`, `followed`, `reason`).
+llvm::Error writeReport(const ModelReport &report, const CompileOptions &options);
 
 } // namespace intarsia::compiler
 

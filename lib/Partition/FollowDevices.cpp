@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 
@@ -58,6 +59,14 @@ public:
       });
     for (auto device : module.getOps<rt::DeviceOp>())
       devices.push_back(device.getSymName());
+    for (StringRef text : options.placements) {
+      auto [pattern, device] = text.rsplit("=@");
+      llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
+      if (glob)
+        placements.push_back({text, device, std::move(*glob)});
+      else
+        llvm::consumeError(glob.takeError()); // the pass that places refuses it
+    }
   }
 
   /// Returns the configuration that goes with the options; null if none does.
@@ -92,12 +101,42 @@ public:
   std::vector<FollowedDevices> outcomes;
 
 private:
+  /// One of --place.
+  struct Placement {
+    StringRef text, device;
+    llvm::GlobPattern glob;
+  };
+
+  /// True if --world has a stage of this number. Each stage is on a rank at least.
+  bool hasStage(int64_t stage) const { return stage >= 0 && stage < options.world; }
+
+  /// Returns the ops of a node that devices compute.
+  SmallVector<Operation *> computedOps(const NodeDevices &node) const {
+    SmallVector<Operation *> ops = opsOf.lookup(node.node);
+    llvm::erase_if(ops, [](Operation *op) { return !rt::runsOnDevice(op); });
+    return ops;
+  }
+
+  /// Returns the placement that holds for an op; null if there is none.
+  const Placement *placementOf(Operation *op) const {
+    const Placement *last = nullptr;
+    op->getLoc()->walk([&](Location part) {
+      if (auto name = dyn_cast<NameLoc>(part))
+        for (const Placement &each : placements)
+          if ((!last || &each > last) && each.glob.match(name.getName().getValue()))
+            last = &each;
+      return WalkResult::advance();
+    });
+    return last;
+  }
+
   /// Takes the partition that a configuration describes, where the user gives none.
   void choosePartition(const Configuration &configuration) {
     int64_t stages = 0;
     bool dividesExamples = false, dividesOthers = false;
     for (const NodeDevices &node : configuration.nodes) {
-      stages = std::max(stages, node.stage.value_or(-1) + 1);
+      if (node.stage && hasStage(*node.stage))
+        stages = std::max(stages, *node.stage + 1);
       for (int64_t axis : node.axes)
         (axis == 0 ? dividesExamples : dividesOthers) = true;
     }
@@ -124,34 +163,59 @@ private:
     StringRef name = configuration.devices[number];
     if (!llvm::is_contained(devices, name))
       return "the model is not compiled for '" + name.str() + "': name that in --target too";
-    bool any = false;
-    for (Operation *op : opsOf.lookup(node.node))
-      if (rt::runsOnDevice(op)) {
-        any = true;
-        op->setAttr(rt::deviceAttr, FlatSymbolRefAttr::get(module.getContext(), name));
-      }
-    return any ? "" : "nothing is computed for it when the model runs";
+    if (!options.gpuMemory.empty())
+      return "--gpu-memory chooses devices";
+    SmallVector<Operation *> ops = computedOps(node);
+    if (ops.empty())
+      return nothingComputed;
+    std::string why;
+    for (Operation *op : ops) {
+      op->setAttr(rt::deviceAttr, FlatSymbolRefAttr::get(module.getContext(), name));
+      if (const Placement *placement = placementOf(op); placement && placement->device != name)
+        why = "--place=" + placement->text.str() + " places it";
+    }
+    return why;
   }
 
   /// Asks for the stage of a node. Returns why not, where that is known before stages are cut.
   std::string share(const NodeDevices &node, FollowedDevices &outcome) {
     std::string partition = "--partition=" + partitionText(options);
+    SmallVector<Operation *> ops = computedOps(node);
+    if (ops.empty())
+      return nothingComputed;
     if (node.stage) {
+      if (!hasStage(*node.stage))
+        return "there is no stage " + std::to_string(*node.stage) + ": --world=" + std::to_string(options.world) +
+               " has at most the stages 0 to " + std::to_string(options.world - 1);
       if (options.stages < 2)
         return partition + " has no stages";
       outcome.isStage = true;
       Builder builder(module.getContext());
-      for (Operation *op : opsOf.lookup(node.node))
+      for (Operation *op : ops)
         op->setAttr(rt::wantedStageAttr, builder.getI64IntegerAttr(*node.stage));
       return "";
     }
     if (options.data == options.world && llvm::all_of(node.axes, [](int64_t axis) { return axis == 0; }))
-      return "";
+      return isOnAll(node)
+                 ? ""
+                 : partition + " computes a part of it on each of " + std::to_string(options.world) + " devices";
     return partition + " divides layers by its own rules";
   }
 
+  /// True if the devices of a node are those of all ranks.
+  bool isOnAll(const NodeDevices &node) const {
+    llvm::SmallDenseSet<int64_t> ranks;
+    for (int64_t device : node.devices)
+      if (device >= 0 && device < options.world)
+        ranks.insert(device);
+    return int64_t(ranks.size()) == options.world && ranks.size() == node.devices.size();
+  }
+
+  static constexpr const char *nothingComputed = "nothing is computed for it when the model runs";
+
   ModuleOp module;
   PartitionOptions &options;
+  std::vector<Placement> placements;
   llvm::StringMap<SmallVector<Operation *>> opsOf; ///< by names in the user's model
   SmallVector<StringRef> devices;                  ///< of the module
 };

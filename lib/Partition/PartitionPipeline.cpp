@@ -114,7 +114,7 @@ private:
           continue;
         any = true;
         int64_t stage = wanted.getInt(), current = int64_t(begins.size()) - 1;
-        if (stage == current + 1 && (number > begins.back() || stage == 0))
+        if (stage == current + 1 && number > begins.back())
           begins.push_back(unsigned(number));
         else if (stage != current && why.empty())
           why = llvm::formatv("'{0}' is in stage {1}, and layers before it, or a part of it, in stage {2}", layer.name,

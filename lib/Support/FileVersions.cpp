@@ -50,6 +50,16 @@ void FileVersions::note(const std::string &path) {
   waitForNextTime(version.seconds, version.nanoseconds);
 }
 
+bool FileVersions::isNoted(const std::string &path) {
+  Version version;
+  if (!current || !versionOf(path, version))
+    return false;
+  for (const auto &[noted, read] : current->versions)
+    if (read.device == version.device && read.inode == version.inode)
+      return true;
+  return false;
+}
+
 Status FileVersions::check() {
   if (!current)
     return Status::success();

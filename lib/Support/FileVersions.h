@@ -30,6 +30,8 @@ public:
   /// Notes the file at `path`, which is about to be opened. Does nothing without an object, and for what is no regular
   /// file, whose opening says what is wrong.
   static void note(const std::string &path);
+  /// True for a path of a file that was noted: writing there would replace what is read.
+  static bool isNoted(const std::string &path);
   /// Refuses a file that is not as it was when it was noted: its size, its time, or another file has its name. Success
   /// without an object.
   static Status check();

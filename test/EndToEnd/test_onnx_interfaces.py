@@ -190,6 +190,62 @@ def test_list_of_ops(tools, tmp_path):
     assert json.loads(report.read_text()) == listed
 
 
+def test_report_replaces_nothing(tools, tmp_path, monkeypatch):
+    """What is read stays as it is, and standard output has the report or IR."""
+    monkeypatch.chdir(tmp_path)
+    stored = external("data")
+    np.arange(300, dtype=np.float32).tofile("data")
+    np.save("x.npy", np.ones(300, np.float32))
+    Path("m.onnx").write_bytes(stored)
+    for flags in (["--list-ops"], ["--stop-after=import", "-o", "m.mlir"]):
+        for file in ("m.onnx", "./m.onnx", "data", "x.npy"):
+            before = Path(file).read_bytes()
+            done = compiler(tools, "m.onnx", f"--json={file}", "--set=x=@x.npy", *flags)
+            assert done.returncode == 1, (flags, file)
+            assert file in done.stderr
+            assert Path(file).read_bytes() == before
+    for flags in (["--stop-after=import"], ["--stop-after=import", "-o", "-"]):
+        done = compiler(tools, "m.onnx", "--json=-", *flags)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "-o - and --json=-" in done.stderr
+    done = compiler(tools, "m.onnx", "--json=-", "--stop-after=import", "-o", "m.mlir")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["imported"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["m.onnx", "-o", "m.itx"], "--list-ops does not use -o"),
+        (["m.onnx", "--target=cpu"], "--list-ops does not use --target"),
+        (["m.onnx", "--stop-after=import"], "--list-ops does not use --stop-after"),
+        (["--shape=x=2"], "--list-ops without MODEL does not use --shape"),
+        (["--weights-dir=."], "--list-ops without MODEL does not use --weights-dir"),
+    ],
+)
+def test_flags_that_lists_do_not_use(tools, tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    Path("m.onnx").write_bytes(model(graph([node("Relu", "x")], [value("x", [2])])))
+    done = compiler(tools, "--list-ops", *flags)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+
+
+def test_report_of_a_phase_that_fails(tools, tmp_path):
+    """The report of a model that is imported and not compiled says what failed."""
+    path, report = tmp_path / "m.onnx", tmp_path / "report.json"
+    path.write_bytes(model(graph([node("Relu", "x")], [value("x", [2])])))
+    done = compiler(tools, path, "-o", tmp_path / "m.itx", f"--json={report}", "--place=none=@cpu")
+    assert done.returncode == 1
+    said = json.loads(report.read_text())
+    assert said["imported"]
+    assert said["problem"] == "phase 'partition' failed"
+    assert [op["op"] for op in said["ops"]] == ["Relu"]
+    done = compiler(tools, path, "-o", tmp_path / "m.itx", f"--json={report}")
+    assert done.returncode == 0, done.stderr
+    assert "problem" not in json.loads(report.read_text())
+
+
 def test_table_of_ops(tools):
     """docs/onnx.md has the ops that the compiler has."""
     text = onnx_ops.PAGE.read_text()

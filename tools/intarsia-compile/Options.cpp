@@ -77,8 +77,8 @@ struct Flags {
   cl::opt<std::string> weightsDirectory{
       "weights-dir", cl::value_desc("directory"), cl::cat(category),
       cl::desc(
-          "Where an ONNX file may have data too, beside its own directory: links that it names are followed to files "
-          "below this one, as those of a cache of downloads")};
+          "A directory that may hold external data of an ONNX file, besides the model's own: links to files below it "
+          "are followed, as in a cache of downloads")};
   cl::opt<bool> listOps{
       "list-ops", cl::ValueDisallowed, cl::cat(category),
       cl::desc(
@@ -86,7 +86,7 @@ struct Flags {
           "that are imported")};
   cl::opt<std::string> json{
       "json", cl::value_desc("file.json"), cl::cat(category),
-      cl::desc("Write that list as JSON; without --list-ops, when the model is imported or refused")};
+      cl::desc("Write that list as JSON; without --list-ops, when the model is compiled or refused")};
   cl::opt<bool> embedWeights{"embed-weights", cl::cat(category), cl::desc("Put the weights into the artifact")};
   cl::list<std::string> caches{
       "kv", cl::CommaSeparated, cl::value_desc("format"), cl::cat(category),
@@ -320,6 +320,22 @@ std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptio
   return options;
 }
 
+/// Ends the program with a message if a flag is given that --list-ops does not use.
+void checkListOps(Flags &flags) {
+  bool hasModel = !flags.model.empty();
+  for (auto &[name, option] : cl::getRegisteredOptions()) {
+    bool isOurs = llvm::is_contained(option->Categories, &flags.category);
+    bool isUsed = option == &flags.listOps || option == &flags.json ||
+                  (hasModel && (option == std::addressof(flags.shapes) || option == std::addressof(flags.values) ||
+                                option == &flags.weightsDirectory));
+    if (!isOurs || isUsed || option->getNumOccurrences() == 0)
+      continue;
+    llvm::errs() << "error: --list-ops " << (hasModel ? "" : "without MODEL ") << "does not use "
+                 << (name.size() == 1 ? "-" : "--") << name << ": leave one of the two out\n";
+    std::exit(1);
+  }
+}
+
 } // namespace
 
 Request parseOptions(int argc, char **argv) {
@@ -346,6 +362,8 @@ Request parseOptions(int argc, char **argv) {
                  << "` writes a model directory, and this program compiles that for any target\n";
     std::exit(1);
   }
+  if (flags.listOps)
+    checkListOps(flags);
   CompileOptions options;
   options.model = flags.model;
   options.output = flags.output;

@@ -30,7 +30,7 @@ struct CompileOptions {
   std::optional<Phase> startFrom; ///< by default quantize for IR and else import
   std::string dumpDirectory;      ///< IR after each pass goes here, in numbered files
   std::string explainFile;        ///< decisions of the fuse phase as JSON
-  std::string reportFile;         ///< what import has to say of a model, as JSON (lib/Compiler/ListOps.h)
+  std::string reportFile;         ///< what becomes of a model and its ops, as JSON (lib/Compiler/ListOps.h)
   std::vector<std::string> flip;  ///< ids of decisions to take the other way
   importer::ImportOptions import; ///< options of the import phase
   QuantizeOptions quantize;       ///< precision of weights and activations

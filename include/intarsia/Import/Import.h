@@ -39,16 +39,8 @@ struct ImportReport {
     std::string reason;   ///< why they are refused; several reasons with "; " between them
   };
 
-  /// What became of the devices that a model names for a node.
-  struct Placement {
-    std::string node, configuration;
-    bool isFollowed = false;
-    std::string reason;
-  };
-
   std::vector<Op> ops;
-  std::vector<Placement> placements;
-  std::string problem; ///< why nothing is imported, where that is no op
+  std::string problem; ///< why nothing is imported, if no op is the reason, or what failed after the import
 };
 
 /// The arguments of an importer.

@@ -600,3 +600,41 @@ rt.constant @c layout(#rt.panels<32 in 0 slices>) : tensor<64x4xf32> {
   %w = arith.constant dense<1.0> : tensor<4xf32>
   rt.yield %w : tensor<4xf32>
 }) : () -> ()
+
+// -----
+
+// expected-error@+1 {{rt.device_configurations is 1 : i64, must be an array of dictionaries}}
+module attributes {rt.device_configurations = 1 : i64} {}
+
+// -----
+
+// expected-error@+1 {{rt.device_configurations has 1 : i64, must have 'name', a string, 'count', an i64, 'devices', an array of strings, and 'nodes', an array of dictionaries}}
+module attributes {rt.device_configurations = [1]} {}
+
+// -----
+
+// expected-error@+1 {{rt.device_configurations has {}, must have 'name'}}
+module attributes {rt.device_configurations = [{}]} {}
+
+// -----
+
+// expected-error@+1 {{rt.device_configurations has the node {axes = array<i64>, devices = array<i64: 0>}, must have 'node', a string}}
+module attributes {rt.device_configurations = [{name = "a", count = 1 : i64, devices = [], nodes = [{devices = array<i64: 0>, axes = array<i64>}]}]} {}
+
+// -----
+
+// expected-error@+1 {{rt.device_configurations has the node {axes = array<i64>, devices = array<i64>, node = "n", stage = 1 : i8}}}
+module attributes {rt.device_configurations = [{name = "a", count = 1 : i64, devices = [], nodes = [{node = "n", devices = array<i64>, axes = array<i64>, stage = 1 : i8}]}]} {}
+
+// -----
+
+// expected-error@+1 {{rt.device_configurations stands on a 'func.func', must be on a 'builtin.module'}}
+func.func private @f() attributes {rt.device_configurations = []}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{rt.wanted_stage is "first", must be an i64}}
+  %0 = nn.relu %x {rt.wanted_stage = "first"} : tensor<4xf32>
+  return
+}
