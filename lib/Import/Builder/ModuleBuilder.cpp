@@ -49,25 +49,29 @@ void ModuleBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<Input> ar
   function = func::FuncOp::create(builder, module.getLoc(), name, builder.getFunctionType(types, {}));
   Block *entry = function.addEntryBlock();
   builder.setInsertionPointToStart(entry);
+  // Setting the attributes of one argument makes a list of those of all: they are set together.
+  llvm::SmallVector<DictionaryAttr> attributes;
   for (auto [index, argument] : llvm::enumerate(arguments)) {
     Value value = entry->getArgument(index);
     value.setLoc(nodeLocation(argument.name));
     inputs[argument.name] = value;
-    function.setArgAttr(index, "nn.name", builder.getStringAttr(argument.name));
-    function.setArgAttr(index, "nn.sizes", sizeNames(argument.shape));
+    NamedAttrList given;
+    given.set("nn.name", builder.getStringAttr(argument.name));
+    given.set("nn.sizes", sizeNames(argument.shape));
     if (argument.byDefault)
-      function.setArgAttr(index, "nn.default", builder.getI64IntegerAttr(*argument.byDefault));
+      given.set("nn.default", builder.getI64IntegerAttr(*argument.byDefault));
     if (argument.range)
-      function.setArgAttr(index, "nn.range",
-                          builder.getDenseI64ArrayAttr({argument.range->first, argument.range->second}));
+      given.set("nn.range", builder.getDenseI64ArrayAttr({argument.range->first, argument.range->second}));
     if (argument.isUnsigned)
-      function.setArgAttr(index, "nn.unsigned", builder.getUnitAttr());
+      given.set("nn.unsigned", builder.getUnitAttr());
     if (argument.isState)
-      function.setArgAttr(index, "nn.state", builder.getUnitAttr());
+      given.set("nn.state", builder.getUnitAttr());
+    attributes.push_back(given.getDictionary(builder.getContext()));
     for (auto [dimension, size] : llvm::enumerate(argument.shape))
       if (size.isDynamic() && !symbolSizes.contains(size.symbol))
         symbolSizes[size.symbol] = tensor::DimOp::create(builder, nodeLocation(size.symbol), value, dimension);
   }
+  function.setAllArgAttrs(attributes);
 }
 
 Value ModuleBuilder::input(llvm::StringRef name) const { return inputs.lookup(name); }
@@ -102,8 +106,7 @@ void ModuleBuilder::endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_
   for (Value value : outputs)
     types.push_back(value.getType());
   function.setFunctionType(builder.getFunctionType(function.getFunctionType().getInputs(), types));
-  for (auto [index, attributes] : llvm::enumerate(outputAttributes))
-    function.setResultAttrs(index, attributes);
+  function.setAllResultAttrs(outputAttributes);
   llvm::SmallVector<NamedAttribute> limits;
   for (const auto &[symbol, limit] : sizeLimits)
     limits.push_back(builder.getNamedAttr(symbol, builder.getI64IntegerAttr(limit)));
