@@ -129,7 +129,14 @@ def test_worker_that_is_killed(glossary_artifact: Path) -> None:
     with started(glossary_artifact) as program:
         before = texts(program, ENTRIES[:1], temperature=0)
         (worker,) = workers_of(program)
-        body = {"model": "glossary", "prompt": "violin (noun):", "stream": True, "max_tokens": 150, "ignore_eos": True}
+        body = {
+            "model": "glossary",
+            "prompt": "violin (noun):",
+            "stream": True,
+            "max_tokens": 900,
+            "n": 16,
+            "ignore_eos": True,
+        }  # more than is done before the kill
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
         connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
         stream = connection.getresponse()
