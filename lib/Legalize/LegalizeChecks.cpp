@@ -412,8 +412,8 @@ private:
     if (check.tensor) {
       Value size = tensor::DimOp::create(builder, location, check.tensor, check.dimension);
       if (sizes.range(sizes.of(check.tensor)[check.dimension]).low < 1) {
-        // Nothing is read of a tensor without elements: then the largest index is 0, as if there was one. The size
-        // constraints of the call refuse loops that read it.
+        // The tensor may be empty. The check then permits index 0, as if there were one element; the size constraints
+        // of the call refuse a loop that would read it.
         Value one = arith::ConstantIndexOp::create(builder, location, 1);
         Value more = arith::AddIOp::create(builder, location, size, one);
         size = arith::AddIOp::create(builder, location, size, arith::DivUIOp::create(builder, location, one, more));

@@ -183,9 +183,9 @@ def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
       a segment can be run with quantized weights too.
     - What linears multiply is a result `input.<name>`, with the name of the first linear that does.
     - States stay states.
-    - With `arguments`, weights are arguments `weight.<key>`, those that are read as the matrices of linears in f32, and
-      results of the function that the segment computes are its results too: so many weights can be tried in one program.
-      Weights whose keys `kept` names stay weights: later passes can quantize these alone.
+    - With `arguments`, weights become arguments `weight.<key>`, in f32 if linears multiply by them, and results of the
+      function that the segment computes are its results too, so that one program can try many weights. Weights whose
+      keys are in `kept` stay weights, so that later passes can quantize these and no others.
 
     The function's metadata says how many `segments` there are.
   }];
@@ -194,7 +194,7 @@ def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
     Option<"weights", "weights", "std::string", "\"\"", "An archive with other matrices of linears, in f32">,
     Option<"arguments", "arguments", "bool", "false",
            "Weights are arguments, and results of the function that the segment computes are its results too">,
-    ListOption<"kept", "kept", "std::string", "Keys of weights that are no arguments in spite of it">
+    ListOption<"kept", "kept", "std::string", "Keys of weights that do not become arguments">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::func::FuncDialect"];
 }
