@@ -174,13 +174,19 @@ static LogicalResult verifyDefault(FunctionOpInterface function, unsigned index,
   return success();
 }
 
-static LogicalResult verifyUniqueName(FunctionOpInterface function, unsigned index, bool isResult, Attribute name) {
-  for (unsigned other = 0; other != index; ++other) {
-    Attribute otherName = isResult ? function.getResultAttr(other, "nn.name") : function.getArgAttr(other, "nn.name");
-    if (otherName == name)
-      return function->emitOpError() << (isResult ? "results " : "arguments ") << other << " and " << index
-                                     << " are both named " << name;
-  }
+/// Verifies that names differ, for all arguments or results at the first one that has a name.
+static LogicalResult verifyUniqueNames(FunctionOpInterface function, unsigned index, bool isResult) {
+  ArrayAttr all = isResult ? function.getAllResultAttrs() : function.getAllArgAttrs();
+  DenseMap<Attribute, unsigned> seen;
+  for (auto [number, attributes] : llvm::enumerate(all.getAsRange<DictionaryAttr>()))
+    if (Attribute name = attributes ? attributes.get("nn.name") : Attribute()) {
+      if (seen.empty() && number != index)
+        return success();
+      auto [before, isNew] = seen.try_emplace(name, number);
+      if (!isNew)
+        return function->emitOpError() << (isResult ? "results " : "arguments ") << before->second << " and " << number
+                                       << " are both named " << name;
+    }
   return success();
 }
 
@@ -211,7 +217,7 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
   if (name == "nn.name") {
     if (failed(verifyName(op, where, attribute)))
       return failure();
-    return verifyUniqueName(function, argIndex, /*isResult=*/false, attribute.getValue());
+    return verifyUniqueNames(function, argIndex, /*isResult=*/false);
   }
   if (name == "nn.sizes")
     return verifySizes(op, where, type, attribute);
@@ -267,7 +273,7 @@ LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned reg
   if (name == "nn.name") {
     if (failed(verifyName(op, where, attribute)))
       return failure();
-    return verifyUniqueName(function, resultIndex, /*isResult=*/true, attribute.getValue());
+    return verifyUniqueNames(function, resultIndex, /*isResult=*/true);
   }
   if (name == "nn.sizes")
     return verifySizes(op, where, function.getResultTypes()[resultIndex], attribute);
@@ -325,6 +331,11 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     auto names = dyn_cast<ArrayAttr>(attribute.getValue());
     if (!names || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
       return op->emitOpError() << "nn.empty_sizes is " << attribute.getValue() << ", must be a list of names";
+    llvm::SetVector<StringAttr> known = sizeNames(function);
+    for (auto given : names.getAsRange<StringAttr>())
+      if (!known.contains(given))
+        return op->emitOpError() << "nn.empty_sizes has " << given
+                                 << ", which is no size of the arguments: " << listed(known);
     return success();
   }
   if (name == "nn.page_tokens") {

@@ -160,6 +160,11 @@ static void dropSize(func::FuncOp function, StringAttr name) {
       llvm::erase_if(kept, [&](NamedAttribute value) { return value.getName() == name; });
       function->setAttr(attribute, DictionaryAttr::get(function.getContext(), kept));
     }
+  if (auto empty = function->getAttrOfType<ArrayAttr>("nn.empty_sizes")) {
+    SmallVector<Attribute> kept(empty.begin(), empty.end());
+    llvm::erase(kept, Attribute(name));
+    function->setAttr("nn.empty_sizes", ArrayAttr::get(function.getContext(), kept));
+  }
 }
 
 /// Sizes of a tensor whose type changes are numbers where both types know them.

@@ -11,6 +11,8 @@
 #include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -155,6 +157,31 @@ void SymbolicSizes::requireOfSlice(tensor::ExtractSliceOp slice) {
   }
 }
 
+/// Requires what an assertion about sizes says: one is at most the other, or less.
+void SymbolicSizes::requireOfAssertion(cf::AssertOp op) {
+  auto compare = op.getArg().getDefiningOp<arith::CmpIOp>();
+  if (!compare)
+    return;
+  AffineExpr left = ofIndex(compare.getLhs()), right = ofIndex(compare.getRhs());
+  using Predicate = arith::CmpIPredicate;
+  switch (compare.getPredicate()) {
+  case Predicate::ule:
+  case Predicate::sle:
+    return requireAtMost(left, right, op);
+  case Predicate::uge:
+  case Predicate::sge:
+    return requireAtMost(right, left, op);
+  case Predicate::ult:
+  case Predicate::slt:
+    return requireAtMost(left ? left + 1 : left, right, op);
+  case Predicate::ugt:
+  case Predicate::sgt:
+    return requireAtMost(right ? right + 1 : right, left, op);
+  default:
+    return;
+  }
+}
+
 //===-- What follows from them ---------------------------------------------------------------------------------===//
 
 /// Replaces symbols that conditions make equal to another symbol or a number. Returns true if it replaced any; the
@@ -169,8 +196,8 @@ bool SymbolicSizes::replaceEqualSymbols() {
     if (!solution)
       continue;
     auto [from, by] = *solution;
-    if (isa<AffineConstantExpr>(by) && branchOf(constraint))
-      continue; // other calls may have another number
+    if (branchOf(constraint))
+      continue; // calls that do not take the branch may have other sizes
     if (auto other = dyn_cast<AffineSymbolExpr>(by)) {
       // The name that the user gave stays, or the first of two.
       unsigned a = from.getPosition(), b = other.getPosition();
@@ -182,6 +209,8 @@ bool SymbolicSizes::replaceEqualSymbols() {
     for (AffineExpr &size : representative)
       if (size == from)
         size = by;
+    if (auto other = dyn_cast<AffineSymbolExpr>(by); other && !emptySymbols.test(from.getPosition()))
+      emptySymbols.reset(other.getPosition());
     replaced.push_back({from.getPosition(), by, constraint.op});
   }
   for (Replacement &replacement : replaced)

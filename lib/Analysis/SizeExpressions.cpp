@@ -233,10 +233,8 @@ SizeRange SymbolicSizes::range(AffineExpr expression) const {
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expression)) {
     // Sizes that a call gives are positive, unless the function says otherwise; unknown sizes may be zero.
     std::optional<int64_t> most = limit(symbol.getPosition());
-    StringRef name = symbolNames[symbol.getPosition()];
-    bool mayBeEmpty = !isKnown(expression) || (empty && llvm::any_of(empty.getAsValueRange<StringAttr>(),
-                                                                     [&](StringRef other) { return other == name; }));
-    return {mayBeEmpty ? 0 : leastKnown, most ? *most : highest};
+    bool isZeroPossible = !isKnown(expression) || mayBeEmpty(symbol.getPosition());
+    return {isZeroPossible ? 0 : leastKnown, most ? *most : highest};
   }
   auto binary = cast<AffineBinaryOpExpr>(expression);
   SizeRange left = range(binary.getLHS()), right = range(binary.getRHS());

@@ -8,7 +8,9 @@
 
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
+#include "intarsia/Analysis/Assertions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -117,6 +119,7 @@ AffineExpr SymbolicSizes::symbol(StringRef name, bool isGiven) {
     isNameGiven.push_back(isGiven);
     auto limit = givenLimits ? givenLimits.getAs<IntegerAttr>(name) : IntegerAttr();
     limits.push_back(limit ? std::optional(limit.getInt()) : std::nullopt);
+    emptySymbols.push_back(empty && llvm::is_contained(empty, StringAttr::get(context, name)));
   }
   return representative[entry->second];
 }
@@ -254,6 +257,8 @@ void SymbolicSizes::visit(Operation *op) {
       setSizes(result, inferred);
     return;
   }
+  if (auto assertion = dyn_cast<cf::AssertOp>(op); assertion && assertion->hasAttr(assertsSizeAttr))
+    requireOfAssertion(assertion);
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
     requireOfLoops(linalgOp);
   if (auto destination = dyn_cast<DestinationStyleOpInterface>(op)) {

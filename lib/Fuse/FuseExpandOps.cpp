@@ -7,8 +7,12 @@
 #include "dialects/Interfaces/ReferenceBuilder.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Nn/RowScales.h"
+#include "intarsia/Analysis/Assertions.h"
 #include "intarsia/Analysis/ControlFlow.h"
 #include "lib/Fuse/LinearInputs.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace intarsia::fuse {
 #define GEN_PASS_DEF_FUSEEXPANDOPS
@@ -90,9 +94,42 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
           annotate(&inner, attributes, ops);
   }
 
+  /// Asserts what an op needs of the sizes of its operands: its loops do not. A window that does not fit into an image
+  /// would give a result without elements.
+  static void assertLeastSizes(SizeOpInterface op, IRRewriter &rewriter) {
+    SmallVector<std::pair<Value, int64_t>> dimensions; // of the symbols
+    SmallVector<Sizes> sizes;
+    for (Value operand : op->getOperands()) {
+      Sizes &ofOperand = sizes.emplace_back();
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      for (auto [dimension, size] : llvm::enumerate(type ? type.getShape() : ArrayRef<int64_t>())) {
+        bool isDynamic = ShapedType::isDynamic(size);
+        ofOperand.push_back(isDynamic ? rewriter.getAffineSymbolExpr(dimensions.size())
+                                      : rewriter.getAffineConstantExpr(size));
+        if (isDynamic)
+          dimensions.push_back({operand, dimension});
+      }
+    }
+    for (auto [least, size] : op.getLeastSizes(sizes)) {
+      auto symbol = dyn_cast<AffineSymbolExpr>(size);
+      auto number = dyn_cast<AffineConstantExpr>(least);
+      if (!symbol || !number)
+        continue; // verifiers compare numbers
+      auto [operand, dimension] = dimensions[symbol.getPosition()];
+      Location at = op->getLoc();
+      Value given = tensor::DimOp::create(rewriter, at, operand, dimension);
+      Value needed = arith::ConstantIndexOp::create(rewriter, at, number.getValue());
+      Value isMet = arith::CmpIOp::create(rewriter, at, arith::CmpIPredicate::sge, given, needed);
+      auto assertion = cf::AssertOp::create(rewriter, at, isMet, op->getName().getStringRef());
+      assertion->setAttr(assertsSizeAttr, rewriter.getUnitAttr());
+    }
+  }
+
   /// Replaces an op by its loops, which have the attributes of the op. Ops of nn among them are added to `ops`.
   static void expand(ReferenceOpInterface op, IRRewriter &rewriter, SmallVectorImpl<Operation *> &ops) {
     rewriter.setInsertionPoint(op);
+    if (auto sized = dyn_cast<SizeOpInterface>(op.getOperation()))
+      assertLeastSizes(sized, rewriter);
     Operation *before = op->getPrevNode();
     reference::ReferenceBuilder builder(op->getLoc(), rewriter);
     builder.sumType = builder.getF32Type();

@@ -42,6 +42,7 @@ private:
   void sink(Block &block);
   Value clone(Value value, IRMapping &copies);
   func::FuncOp makeFunction(Operation &op, ArrayRef<Value> inputs, TypeRange results);
+  ArrayRef<AffineExpr> sizesOf(Value value) const;
   ArrayAttr namesOf(Value value);
 
   func::FuncOp function;
@@ -85,14 +86,18 @@ void Outliner::sink(Block &block) {
       replaceAllUsesInRegionWith(value, clone(value, copies), *block.getParent());
 }
 
+/// Returns the sizes of a value, also of one that an outlined function gives or takes.
+ArrayRef<AffineExpr> Outliner::sizesOf(Value value) const {
+  Value origin = origins.lookup(value);
+  return sizes.of(origin ? origin : value);
+}
+
 /// The names of a value's sizes as those of an argument, so that the function knows which are equal.
 ArrayAttr Outliner::namesOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || type.hasStaticShape())
     return nullptr;
-  if (Value origin = origins.lookup(value))
-    value = origin;
-  ArrayRef<AffineExpr> expressions = sizes.of(value);
+  ArrayRef<AffineExpr> expressions = sizesOf(value);
   SmallVector<Attribute> texts;
   for (auto [dimension, size] : llvm::enumerate(type.getShape())) {
     AffineExpr expression = dimension < expressions.size() ? expressions[dimension] : AffineExpr();
@@ -121,11 +126,17 @@ func::FuncOp Outliner::makeFunction(Operation &op, ArrayRef<Value> inputs, TypeR
     outlined->setAttr(rt::deviceAttr, device);
   symbols.insert(outlined, ++function->getIterator());
   llvm::StringSet<> named;
+  llvm::SetVector<Attribute> empty; // sizes that may be 0
   for (auto [index, input] : llvm::enumerate(inputs))
     if (ArrayAttr texts = namesOf(input)) {
       outlined.setArgAttr(index, "nn.sizes", texts);
       for (StringRef text : texts.getAsValueRange<StringAttr>())
         named.insert(text);
+      for (auto [dimension, size] : llvm::enumerate(sizesOf(input)))
+        if (size && !isa<AffineConstantExpr>(size) && sizes.range(size).low < 1) {
+          auto name = cast<StringAttr>(texts[dimension]);
+          empty.insert(name.empty() ? builder.getStringAttr("arg" + Twine(index) + "." + Twine(dimension)) : name);
+        }
     }
   for (StringRef what : {"nn.size_limits", "nn.expected_sizes"})
     if (auto given = function->getAttrOfType<DictionaryAttr>(what)) {
@@ -135,8 +146,8 @@ func::FuncOp Outliner::makeFunction(Operation &op, ArrayRef<Value> inputs, TypeR
       if (!kept.empty())
         outlined->setAttr(what, builder.getDictionaryAttr(kept));
     }
-  if (Attribute empty = function->getAttr("nn.empty_sizes"))
-    outlined->setAttr("nn.empty_sizes", empty);
+  if (!empty.empty())
+    outlined->setAttr("nn.empty_sizes", builder.getArrayAttr(empty.getArrayRef()));
   return outlined;
 }
 

@@ -65,10 +65,13 @@ def FuseExpandOps : Pass<"fuse-expand-ops", "::mlir::func::FuncOp"> {
   let summary = "Writes ops as loops where their device has no kernel for them";
   let description = [{
     An op whose kind of kernel its target does not have (`Target::hasKernel`) becomes the loops of its reference, which
-    add up in f32. They fuse with the ops around, and are computed as other `linalg.generic` are.
+    add up in f32. They fuse with the ops around, and are computed as other `linalg.generic` are. What the op needs of
+    dynamic sizes, such as an image that is not smaller than its window, is kept in `cf.assert` ops, which become checks
+    of the call.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
-                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect"];
 }
 
 def FuseCanonicalize : Pass<"fuse-canonicalize", "::mlir::func::FuncOp"> {

@@ -71,6 +71,12 @@ LogicalResult HostProgram::checkSource() {
   return failure(walked.wasInterrupted());
 }
 
+/// Returns the name of an op whose needs are checked. An assertion about a size has the name of the op that it is of.
+static StringRef nameOf(Operation *op) {
+  auto assertion = dyn_cast<cf::AssertOp>(op);
+  return assertion ? assertion.getMsg() : op->getName().getStringRef();
+}
+
 /// Sizes that no call can have, or that cannot be checked, are refused here.
 LogicalResult HostProgram::checkSizes() {
   for (const SizeConstraint &constraint : sizes.constraints()) {
@@ -78,7 +84,7 @@ LogicalResult HostProgram::checkSizes() {
     if (isKnown && sizes.isPossible(constraint))
       continue;
     InFlightDiagnostic error = constraint.op->emitError()
-                               << "'" << constraint.op->getName() << "' needs " << sizes.toString(constraint.left)
+                               << "'" << nameOf(constraint.op) << "' needs " << sizes.toString(constraint.left)
                                << (constraint.relation == SizeConstraint::Relation::Equal ? " to be equal to "
                                                                                           : " to be at most ")
                                << sizes.toString(constraint.right);
@@ -204,6 +210,7 @@ LogicalResult HostProgram::makeQueues() {
 void HostProgram::nameSizes() {
   llvm::SetVector<Attribute> symbols;
   SmallVector<NamedAttribute> limits;
+  SmallVector<Attribute> empty;
   for (auto [number, argument] : llvm::enumerate(source.getArguments())) {
     SmallVector<Attribute> names;
     for (AffineExpr expression : sizes.of(argument)) {
@@ -211,6 +218,8 @@ void HostProgram::nameSizes() {
       names.push_back(builder.getStringAttr(symbol ? sizes.names()[symbol.getPosition()] : ""));
       if (!symbol || !symbols.insert(names.back()))
         continue;
+      if (sizes.mayBeEmpty(symbol.getPosition()))
+        empty.push_back(names.back());
       if (std::optional<int64_t> limit = sizes.limit(symbol.getPosition()))
         limits.push_back(
             builder.getNamedAttr(cast<StringAttr>(names.back()).getValue(), builder.getI64IntegerAttr(*limit)));
@@ -223,10 +232,13 @@ void HostProgram::nameSizes() {
   host->removeAttr("nn.size_limits");
   if (!limits.empty())
     host->setAttr("nn.size_limits", builder.getDictionaryAttr(limits));
+  host->removeAttr("nn.empty_sizes");
+  if (!empty.empty())
+    host->setAttr("nn.empty_sizes", builder.getArrayAttr(empty));
 }
 
-/// Returns a size as messages of failed checks say it. A dimension whose elements data chooses must have one, or none
-/// if there are no choices, which no check fails for.
+/// Returns a size as messages of failed checks print it. A dimension that data indexes needs at least 1 element if any
+/// index is read, and only then can the check fail: the message says 1.
 static std::string textOf(const SymbolicSizes &sizes, const SizeConstraint &constraint) {
   SizeRange range = sizes.range(constraint.left);
   bool isOfChoices = constraint.relation == SizeConstraint::Relation::AtMost && range.low == 0 && range.high == 1;
@@ -240,7 +252,7 @@ void HostProgram::makeSizeChecks(Block *branch) {
     if (branchOf(constraint) != branch)
       continue;
     bool isEqual = constraint.relation == SizeConstraint::Relation::Equal;
-    std::string why = "'" + constraint.op->getName().getStringRef().str() + "'";
+    std::string why = "'" + nameOf(constraint.op).str() + "'";
     if (std::string name = labelOf(constraint.op->getLoc()); !name.empty())
       why += " of '" + name + "'";
     why += " needs it" + originOf(constraint.left, constraint.right);

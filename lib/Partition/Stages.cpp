@@ -316,6 +316,11 @@ void StageFunction::dropForeignSizes() {
       llvm::erase_if(kept, [&](NamedAttribute value) { return !known.contains(value.getName()); });
       result->setAttr(attribute, builder.getDictionaryAttr(kept));
     }
+  if (auto empty = result->getAttrOfType<ArrayAttr>("nn.empty_sizes")) {
+    SmallVector<Attribute> kept(empty.begin(), empty.end());
+    llvm::erase_if(kept, [&](Attribute name) { return !known.contains(name); });
+    result->setAttr("nn.empty_sizes", builder.getArrayAttr(kept));
+  }
 }
 
 } // namespace intarsia::partition

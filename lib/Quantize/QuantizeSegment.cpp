@@ -236,22 +236,26 @@ private:
     keepLimits();
   }
 
-  /// Sizes that no argument of the segment has are not limited.
+  /// Keeps what the function says of sizes that arguments of the segment have.
   void keepLimits() {
-    auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
-    if (!limits)
-      return;
-    DenseSet<StringRef> names;
+    DenseSet<Attribute> names;
     for (DictionaryAttr attributes : argumentAttributes)
       if (auto sizes = attributes ? attributes.getAs<ArrayAttr>("nn.sizes") : ArrayAttr())
-        for (auto name : sizes.getAsRange<StringAttr>())
-          names.insert(name.getValue());
-    NamedAttrList kept;
-    for (NamedAttribute limit : limits)
-      if (names.contains(limit.getName().getValue()))
-        kept.append(limit);
-    if (!kept.empty())
-      segment->setAttr("nn.size_limits", kept.getDictionary(builder.getContext()));
+        names.insert(sizes.begin(), sizes.end());
+    if (auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits")) {
+      NamedAttrList kept;
+      for (NamedAttribute limit : limits)
+        if (names.contains(limit.getName()))
+          kept.append(limit);
+      if (!kept.empty())
+        segment->setAttr("nn.size_limits", kept.getDictionary(builder.getContext()));
+    }
+    if (auto empty = function->getAttrOfType<ArrayAttr>("nn.empty_sizes")) {
+      SmallVector<Attribute> kept(empty.begin(), empty.end());
+      llvm::erase_if(kept, [&](Attribute name) { return !names.contains(name); });
+      if (!kept.empty())
+        segment->setAttr("nn.empty_sizes", builder.getArrayAttr(kept));
+    }
   }
 
   func::FuncOp function, segment;

@@ -183,10 +183,10 @@ func.func @names(%x: tensor<?xf32> {nn.sizes = ["arg1.0"]}, %y: tensor<?xf32>) {
   return
 }
 
-// A branch makes no symbol a number, and limits none: what it needs is checked in it. Symbols that it needs to be equal
-// are one.
+// A branch makes symbols neither numbers nor equal, and limits none: what it needs is checked in it. Calls that do not
+// take it may have other sizes.
 // CHECK-LABEL: func.func @branches
-// CHECK-SAME: test_arguments = ["[n]", "[m]", "[m]", "[]"], test_checks = ["n == 4", "n == 8", "m <= 5"]
+// CHECK-SAME: test_arguments = ["[n]", "[m]", "[k]", "[]"], test_checks = ["n == 4", "m == k", "n == 8", "m <= 5"]
 func.func @branches(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.sizes = ["m"]},
                     %z: tensor<?xf32> {nn.sizes = ["k"]}, %c: i1) {
   scf.if %c {
@@ -222,5 +222,67 @@ func.func @chosen(%x: tensor<?xf32> {nn.sizes = ["n"]}, %i: tensor<?xi64> {nn.si
     %read = tensor.extract %x[%at] : tensor<?xf32>
     linalg.yield %read : f32
   } -> tensor<?xf32>
+  return
+}
+
+// A size may be 0 if that is permitted for all that are equal to it, whichever of them comes first.
+// CHECK-LABEL: func.func @both_may_be_empty
+// CHECK-SAME: test_checks = ["1 <= n"]
+func.func @both_may_be_empty(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.sizes = ["m"]})
+    attributes {nn.empty_sizes = ["n", "m"]} {
+  %0 = arith.addf %x, %y : tensor<?xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %isMet = arith.cmpi sge, %n, %c1 : index
+  cf.assert %isMet, "nn.pool" {fuse.asserts_size}
+  %c7 = arith.constant 7 : index
+  %isLong = arith.cmpi sge, %n, %c7 : index
+  cf.assert %isLong, "an assertion of the user is none of the sizes"
+  return
+}
+
+// CHECK-LABEL: func.func @first_may_be_empty
+// CHECK-SAME: test_checks = []
+func.func @first_may_be_empty(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.sizes = ["m"]})
+    attributes {nn.empty_sizes = ["n"]} {
+  %0 = arith.addf %x, %y : tensor<?xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %isMet = arith.cmpi sge, %n, %c1 : index
+  cf.assert %isMet, "nn.pool" {fuse.asserts_size}
+  return
+}
+
+// CHECK-LABEL: func.func @second_may_be_empty
+// CHECK-SAME: test_checks = []
+func.func @second_may_be_empty(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.sizes = ["m"]})
+    attributes {nn.empty_sizes = ["m"]} {
+  %0 = arith.addf %x, %y : tensor<?xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %isMet = arith.cmpi sge, %n, %c1 : index
+  cf.assert %isMet, "nn.pool" {fuse.asserts_size}
+  return
+}
+
+// What an op needed before it became loops is a constraint.
+// CHECK-LABEL: func.func @asserted
+// CHECK-SAME: test_checks = ["1 <= n", "3 <= m", "n + 1 <= m"]
+func.func @asserted(%x: tensor<?xf32> {nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.sizes = ["m"]})
+    attributes {nn.empty_sizes = ["n"]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %m = tensor.dim %y, %c0 : tensor<?xf32>
+  %isOne = arith.cmpi sle, %c1, %n : index
+  cf.assert %isOne, "nn.pool" {fuse.asserts_size}
+  %isThree = arith.cmpi ugt, %m, %c2 : index
+  cf.assert %isThree, "nn.pool" {fuse.asserts_size}
+  %isLess = arith.cmpi slt, %n, %m : index
+  cf.assert %isLess, "nn.pool" {fuse.asserts_size}
   return
 }

@@ -144,6 +144,8 @@ CASES = {
         one("If", "c", [], {"c": tensor(True, "", "b1")}, then_branch=branch("a"), else_branch=branch("b"), outputs="y z"),
         "output 1 is not imported",
     ),
+    # Positions in axes without elements, of which none is the largest.
+    "argument of nothing": (one("ArgMax", "x", [value("x", [3, 0])], axis=1), "axis 1 has no elements"),
     # Numbers in fields of other types.
     "complex128": (one("Identity", "w", [], {"w": Tensor(field(1, 1) + field(2, 15) + field(7, 1))}), "in field 7"),
     "float as integers": (one("Identity", "w", [], {"w": Tensor(field(1, 1) + field(2, 1) + field(5, 1))}), "in field 5"),

@@ -73,6 +73,20 @@ def test_conditions_of_one_branch(tmp_path: Path) -> None:
         module.main(rows(9), fast)
 
 
+def test_equal_sizes_of_one_branch(tmp_path: Path) -> None:
+    """Sizes that one branch needs to be equal may differ in calls that run the other."""
+    product = graph([node("MatMul", "x z", "b")], [], "b")
+    total = graph([node("ReduceSum", "x", "b", keepdims=0)], [], "b")
+    nodes = [node("Equal", "rate fast", "c"), node("If", "c", then_branch=product, else_branch=total)]
+    inputs = [value("x", ["n"]), value("z", ["m"]), value("rate", [], INT64)]
+    module = compiled(tmp_path, graph(nodes, inputs, stored={"fast": np.array(7)}))
+    fast, slow = np.array(7), np.array(1)
+    np.testing.assert_allclose(module.main(rows(6), rows(6), fast), rows(6) @ rows(6), rtol=1e-5)
+    np.testing.assert_allclose(module.main(rows(6), rows(4), slow), rows(6).sum(), rtol=1e-5)
+    with pytest.raises(intarsia.Error, match="n is 6, must be m, which is 4"):
+        module.main(rows(6), rows(4), fast)
+
+
 def test_slices_without_an_end(tmp_path: Path) -> None:
     """What exporters write for the end of any dimension holds no call to so many elements."""
     stored = {"zero": [1], "end": [1_000_000_000]}

@@ -131,6 +131,41 @@ def test_indices_and_pools(tmp_path):
         np.testing.assert_array_equal(y, np.stack([wanted[:, i : i + 3].max(1) for i in starts], 1)[None])
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes"), [("MaxPool", {"ceil_mode": 1}), ("MaxPool", {}), ("AveragePool", {}), ("LpPool", {})]
+)
+def test_images_smaller_than_a_window(tmp_path, op, attributes):
+    """A call with no window of values is refused with the size that is too small."""
+    main = build(tmp_path, [node(op, "x", kernel_shape=[3], **attributes)], {"x": 3})
+    assert main(normal(2, 4, 3)).shape == (2, 4, 1)
+    for length in (1, 2):
+        with pytest.raises(intarsia.Error, match=r"x\.2.*pool"):
+            main(normal(2, 4, length))
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "message"),
+    [
+        ("ArgMax", "s", "axis 1 has elements"),
+        ("ArgMin", "s", "axis 1 has elements"),
+        ("Resize", "s - - sizes", "resize"),
+        ("DFT", "s", "fft"),
+    ],
+)
+def test_axes_without_elements(tmp_path, op, inputs, message):
+    """What needs an element of an axis refuses calls in which it has none."""
+    attributes = {"Resize": {"mode": "linear"}, "DFT": {}}.get(op, {"axis": 1})
+    sizes = ["b", "n", 1] if op == "DFT" else ["b", "n"]
+    nodes = [node("Slice", "x one end one", "s"), node(op, inputs, **attributes)]
+    stored = {"one": [1], "end": [1_000_000_000], "sizes": [2, 4]}
+    (tmp_path / "m.onnx").write_bytes(model(graph(nodes, [value("x", sizes)], stored=stored), 20))
+    main = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx").main
+    rest = sizes[2:]
+    main(normal(2, 3, *rest))
+    with pytest.raises(intarsia.Error, match=message):
+        main(normal(2, 1, *rest))
+
+
 def test_determinants(tmp_path):
     """Rows change places where the first element is the smaller one, or 0."""
     (tmp_path / "m.onnx").write_bytes(model(graph([node("Det", "x")], [value("x", ["n", 4, "m"])])))

@@ -79,3 +79,19 @@ func.func @colours(%x: tensor<1x9x9x3xf32>) -> tensor<1x8x8x16xf32> {
   %0 = nn.conv %d, %f {window = array<i64: 2, 2>} : (tensor<1x9x9x3xf32>, tensor<16x12xf32>) -> tensor<1x8x8x16xf32>
   return %0 : tensor<1x8x8x16xf32>
 }
+
+// Loops do not need an image that holds a window: what the op needs of dynamic sizes stays as an assertion, which becomes
+// a check of the call.
+// CHECK-LABEL: func.func @least_sizes
+// CPU-SAME: %[[X:[a-z0-9]*]]: tensor<?x?x9x16xf32>
+// CPU-DAG: %[[LEAST:.*]] = arith.constant 5 : index
+// CPU-DAG: %[[HEIGHT:.*]] = tensor.dim %[[X]], %c1
+// CPU: %[[MET:.*]] = arith.cmpi sge, %[[HEIGHT]], %[[LEAST]] : index
+// CPU: cf.assert %[[MET]], "nn.pool" {fuse.asserts_size}
+// CPU-NOT: cf.assert
+// REFERENCE-NOT: cf.assert
+// REFERENCE: nn.pool
+func.func @least_sizes(%x: tensor<?x?x9x16xf32>) -> tensor<?x?x5x16xf32> {
+  %0 = nn.pool <average>, %x {window = array<i64: 5, 5>} : (tensor<?x?x9x16xf32>) -> tensor<?x?x5x16xf32>
+  return %0 : tensor<?x?x5x16xf32>
+}

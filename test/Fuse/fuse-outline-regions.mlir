@@ -56,3 +56,31 @@ func.func @main(%x: tensor<?x8xf32> {nn.sizes = ["rows", ""]}, %k: tensor<?xf32>
   }
   return %y : tensor<?x8xf32>
 }
+
+// Sizes that may be 0 stay so: those that the function has, and others that follow from them.
+// BACK-LABEL: func.func @empty
+// CHECK-LABEL: func.func @empty
+// CHECK-LABEL: func.func private @empty.if
+// CHECK-SAME: (%{{.*}}: tensor<?xf32> {nn.sizes = ["past"]}, %{{.*}}: tensor<?xf32> {nn.sizes = ["size.{{[0-9]+}}"]}, %{{.*}}: tensor<?xf32> {nn.sizes = ["now"]})
+// CHECK-SAME: nn.empty_sizes = ["past", "size.{{[0-9]+}}"]
+func.func @empty(%x: tensor<?xf32> {nn.sizes = ["past"]}, %y: tensor<?xf32> {nn.sizes = ["now"]}, %c: i1) -> tensor<f32>
+    attributes {nn.empty_sizes = ["past"]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %now = tensor.dim %y, %c0 : tensor<?xf32>
+  %less = arith.subi %now, %c1 : index
+  %tail = tensor.extract_slice %y[1] [%less] [1] : tensor<?xf32> to tensor<?xf32>
+  %zero = arith.constant dense<0.0> : tensor<f32>
+  %r = scf.if %c -> tensor<f32> {
+    %0 = linalg.reduce ins(%x : tensor<?xf32>) outs(%zero : tensor<f32>) dimensions = [0]
+      (%a: f32, %b: f32) { %s = arith.addf %a, %b : f32 linalg.yield %s : f32 }
+    %1 = linalg.reduce ins(%tail : tensor<?xf32>) outs(%0 : tensor<f32>) dimensions = [0]
+      (%a: f32, %b: f32) { %s = arith.addf %a, %b : f32 linalg.yield %s : f32 }
+    %2 = linalg.reduce ins(%y : tensor<?xf32>) outs(%1 : tensor<f32>) dimensions = [0]
+      (%a: f32, %b: f32) { %s = arith.addf %a, %b : f32 linalg.yield %s : f32 }
+    scf.yield %2 : tensor<f32>
+  } else {
+    scf.yield %zero : tensor<f32>
+  }
+  return %r : tensor<f32>
+}

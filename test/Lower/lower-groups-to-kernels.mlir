@@ -447,3 +447,24 @@ func.func @main(%x: tensor<1x9x9x8xf32> {nn.name = "x"}) -> (tensor<1x7x7x32xf32
   }
   return %r : tensor<1x7x7x32xf32>
 }
+
+// -----
+
+// A size may be 0 if all that are equal to it may, and has the name that they have in calls.
+func.func @main(%x: tensor<?xf32> {nn.name = "x", nn.sizes = ["n"]}, %y: tensor<?xf32> {nn.name = "y", nn.sizes = ["m"]},
+                %z: tensor<?xf32> {nn.name = "z", nn.sizes = ["p"]}, %u: tensor<?xf32> {nn.name = "u", nn.sizes = ["q"]})
+    -> (tensor<?xf32>, tensor<?xf32>) attributes {nn.empty_sizes = ["n", "m", "p"]} {
+  %r = nn.group rows(%x0 = %x, %y0 = %y) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32> {
+    %0 = arith.addf %x0, %y0 : tensor<?xf32>
+    nn.yield %0 : tensor<?xf32>
+  }
+  %s = nn.group rows(%z0 = %z, %u0 = %u) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32> {
+    %0 = arith.addf %z0, %u0 : tensor<?xf32>
+    nn.yield %0 : tensor<?xf32>
+  }
+  return %r, %s : tensor<?xf32>, tensor<?xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: func.func @main(
+// CHECK-SAME: attributes {nn.empty_sizes = ["n"],
+// CHECK-SAME: rt.symbols = ["n", "p"]

@@ -19,7 +19,7 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-LABEL: func.func @step.rank0
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>
 // CHECK-SAME: %[[KEYS:[a-z0-9]*]]: tensor<?x2x32x32xf32> {nn.name = "keys.0", nn.state}) -> (tensor<?x64xf32> {nn.name = "y"}, tensor<?x2x32x32xf32> {nn.name = "keys.0", nn.state = 5 : i64})
-// CHECK-SAME: attributes {rt.alternative = "step", rt.rank = 0 : i64, rt.stages = 2 : i64}
+// CHECK-SAME: attributes {nn.empty_sizes = ["tokens"], rt.alternative = "step", rt.rank = 0 : i64, rt.stages = 2 : i64}
 // CHECK: %[[MASK:.*]] = nn.relu %[[X]]
 // CHECK: nn.weight @weights["w0"]
 // CHECK: nn.cache_append(%[[KEYS]])
@@ -51,7 +51,7 @@ func.func @step(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["tokens", ""]},
                 %keys0: tensor<?x2x32x32xf32> {nn.name = "keys.0", nn.state},
                 %keys3: tensor<?x2x32x32xf32> {nn.name = "keys.3", nn.state})
     -> (tensor<?x64xf32> {nn.name = "y"}, tensor<?x2x32x32xf32> {nn.name = "keys.0", nn.state = 5 : i64},
-        tensor<?x2x32x32xf32> {nn.name = "keys.3", nn.state = 6 : i64}) {
+        tensor<?x2x32x32xf32> {nn.name = "keys.3", nn.state = 6 : i64}) attributes {nn.empty_sizes = ["tokens", "arg5.0"]} {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?x64xf32>
   %mask = nn.relu %x : tensor<?x64xf32> loc("layers.0.mask")

@@ -15,6 +15,10 @@ namespace intarsia {
 /// an assertion without this attribute is the message that the user wrote.
 inline constexpr llvm::StringLiteral assertsIndexAttr = "legalize.asserts_index";
 
+/// Marks a cf.assert whose condition compares two sizes, in place of an op that needs it: the message is the name of
+/// that op. It is a constraint of the sizes of the call (SymbolicSizes), as the ops' own are.
+inline constexpr llvm::StringLiteral assertsSizeAttr = "fuse.asserts_size";
+
 } // namespace intarsia
 
 #endif

@@ -11,10 +11,14 @@
 #include "mlir/IR/Block.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <optional>
 
 namespace mlir {
+namespace cf {
+class AssertOp;
+} // namespace cf
 namespace linalg {
 class LinalgOp;
 } // namespace linalg
@@ -83,6 +87,8 @@ public:
   mlir::ArrayRef<Replacement> replacements() const { return replaced; }
   /// Returns the largest value of a symbol, from `nn.size_limits` or the conditions of ops.
   std::optional<int64_t> limit(unsigned symbol) const;
+  /// True if calls may have 0 for a symbol, as `nn.empty_sizes` says of it and of all symbols that it replaced.
+  bool mayBeEmpty(unsigned symbol) const { return symbol < emptySymbols.size() && emptySymbols.test(symbol); }
   /// Returns the range of an expression, given positive symbols within their limits.
   SizeRange range(mlir::AffineExpr expression) const;
   /// Returns the value of an expression for given values of the symbols (by position in names()).
@@ -118,11 +124,12 @@ private:
   void requireAtMost(mlir::AffineExpr left, mlir::AffineExpr right, mlir::Operation *op);
   void requireOfLoops(mlir::linalg::LinalgOp op);
   void requireOfSlice(mlir::tensor::ExtractSliceOp op);
+  void requireOfAssertion(mlir::cf::AssertOp op);
   bool replaceEqualSymbols();
   void settleLimits(mlir::Operation *function);
 
   mlir::MLIRContext *context;
-  int64_t leastKnown;    ///< least value of a known symbol that is not in `empty`
+  int64_t leastKnown;    ///< least value of a known symbol that is not in `emptySymbols`
   mlir::ArrayAttr empty; ///< names of sizes that may be 0, or null
   llvm::DenseMap<mlir::Value, Sizes> sizes;
   llvm::DenseMap<mlir::Value, mlir::AffineExpr> indices;
@@ -130,6 +137,7 @@ private:
   llvm::SmallVector<bool> isNameGiven;                ///< for each symbol: true if the user named it
   llvm::SmallVector<mlir::AffineExpr> representative; ///< replacement of each symbol
   llvm::SmallVector<std::optional<int64_t>> limits;
+  llvm::SmallBitVector emptySymbols; ///< symbols that may be 0
   mlir::DictionaryAttr givenLimits;
   llvm::SmallVector<SizeConstraint> required;
   llvm::SmallVector<Replacement> replaced;

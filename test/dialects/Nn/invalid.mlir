@@ -125,6 +125,16 @@ func.func private @f(tensor<4xf32>) attributes {nn.expected_sizes = {n = 3 : i64
 
 // -----
 
+// expected-error@+1 {{nn.empty_sizes is "n", must be a list of names}}
+func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}) attributes {nn.empty_sizes = "n"}
+
+// -----
+
+// expected-error@+1 {{nn.empty_sizes has "m", which is no size of the arguments: they have n, arg1.0}}
+func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}, tensor<?xf32>) attributes {nn.empty_sizes = ["n", "arg1.0", "m"]}
+
+// -----
+
 // expected-error@+1 {{nn.decisions is 3 : i64, must be a list of dictionaries}}
 func.func private @f() attributes {nn.decisions = 3 : i64}
 
