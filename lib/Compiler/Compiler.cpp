@@ -427,8 +427,11 @@ llvm::Error Compilation::runPhase(Phase phase) {
   } else {
     buildTargetPipeline(manager);
   }
-  if (llvm::Error error = run(manager, phase))
+  if (llvm::Error error = run(manager, phase)) {
+    if (phase == Phase::Partition)
+      report.devices.clear(); // nothing is known of them
     return error;
+  }
   if (phase == Phase::Partition && hasConfigurations)
     finishDevices(*module, report.devices);
   return phase == Phase::Quantize ? compiler::checkAttention(options.quantize, *module) : llvm::Error::success();

@@ -248,21 +248,23 @@ static std::string textOf(const SymbolicSizes &sizes, const SizeConstraint &cons
 /// Emits checks of the conditions that ops put on sizes, beyond equal names: once a call, before anything is made, or
 /// those of a branch at its beginning.
 void HostProgram::makeSizeChecks(Block *branch) {
-  for (const SizeConstraint &constraint : sizes.constraints()) {
-    if (branchOf(constraint) != branch)
-      continue;
-    bool isEqual = constraint.relation == SizeConstraint::Relation::Equal;
-    std::string why = "'" + nameOf(constraint.op).str() + "'";
-    if (std::string name = labelOf(constraint.op->getLoc()); !name.empty())
-      why += " of '" + name + "'";
-    why += " needs it" + originOf(constraint.left, constraint.right);
-    Value left = sizeValue(constraint.left), right = sizeValue(constraint.right);
-    OpBuilder::InsertionGuard guard(builder);
-    if (!branch)
-      builder.setInsertionPoint(headEnd);
-    rt::CheckOp::create(builder, constraint.op->getLoc(), left, isEqual ? rt::Relation::Equal : rt::Relation::AtMost,
-                        right, textOf(sizes, constraint), sizes.toString(constraint.right), why);
-  }
+  for (const SizeConstraint &constraint : sizes.constraints())
+    if (branchOf(constraint) == branch && !isa<cf::AssertOp>(constraint.op))
+      makeSizeCheck(constraint);
+}
+
+void HostProgram::makeSizeCheck(const SizeConstraint &constraint) {
+  bool isEqual = constraint.relation == SizeConstraint::Relation::Equal;
+  std::string why = "'" + nameOf(constraint.op).str() + "'";
+  if (std::string name = labelOf(constraint.op->getLoc()); !name.empty())
+    why += " of '" + name + "'";
+  why += " needs it" + originOf(constraint.left, constraint.right);
+  Value left = sizeValue(constraint.left), right = sizeValue(constraint.right);
+  OpBuilder::InsertionGuard guard(builder);
+  if (!branchOf(constraint))
+    builder.setInsertionPoint(headEnd);
+  rt::CheckOp::create(builder, constraint.op->getLoc(), left, isEqual ? rt::Relation::Equal : rt::Relation::AtMost,
+                      right, textOf(sizes, constraint), sizes.toString(constraint.right), why);
 }
 
 /// The value of a size, computed before the first work of the host program.

@@ -64,6 +64,7 @@ private:
   Attribute memoryOfResult(Value root, Attribute home);
   void nameSizes();
   void makeSizeChecks(Block *branch = nullptr);
+  void makeSizeCheck(const SizeConstraint &constraint);
   std::string originOf(AffineExpr left, AffineExpr right);
   Value sizeValue(AffineExpr size);
   void makeOutputs(func::ReturnOp returnOp);
