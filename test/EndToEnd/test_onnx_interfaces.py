@@ -346,7 +346,15 @@ def doubling(depth: int) -> bytes:
     return model(whole, functions=[function(number) for number in range(depth + 1)])
 
 
+def of_many_values(inputs: list[bytes], outputs: str) -> bytes:
+    """Return a model with many inputs or outputs, which are one value of one name each."""
+    names = outputs.split()
+    return model(graph([node("Relu", "x0", "v"), *(node("Identity", "v", name) for name in names)], inputs, outputs))
+
+
 HOSTILE = {
+    "too many inputs": of_many_values([value(f"x{i}", [4]) for i in range(100_000)], "y"),
+    "too many outputs": of_many_values([value("x0", [4])], " ".join(f"y{i}" for i in range(50_000))),
     "attributes": field(1, 10) + field(7, field(1, field(5, b"") * 2_000_000)),
     "nodes": field(1, 10) + field(7, field(1, b"") * 2_000_000),
     "names": field(1, 10) + field(7, field(1, field(1, b"") * 2_000_000)),
@@ -366,6 +374,20 @@ def test_memory_of_hostile_files(tools, tmp_path, name):
     hostile, hostile_peak = peak(tools, tmp_path / "hostile.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir")
     assert (small, hostile) == (0, 1)
     assert hostile_peak <= small_peak + 64
+
+
+@pytest.mark.parametrize("kind", ["inputs", "outputs", "sizes"])
+def test_memory_of_many_values(tools, tmp_path, kind):
+    """Functions with 10,000 inputs or outputs are imported; inputs have a size each, whose names differ in signs."""
+    names = [f"{i:016b}".replace("0", "!").replace("1", "?") for i in range(10_000 if kind == "sizes" else 1)]
+    inputs = [value(f"x{i}", [names[i % len(names)]]) for i in range(1 if kind == "outputs" else 10_000)]
+    outputs = "y" if kind != "outputs" else " ".join(f"y{i}" for i in range(10_000))
+    (tmp_path / "small.onnx").write_bytes(model(graph([node("Relu", "x")], [value("x", [4])])))
+    (tmp_path / "large.onnx").write_bytes(of_many_values(inputs, outputs))
+    _, small = peak(tools, tmp_path / "small.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir")
+    status, large = peak(tools, tmp_path / "large.onnx", "--stop-after=import", "-o", tmp_path / "m.mlir")
+    assert status == 0
+    assert large <= small + 64
 
 
 def test_large_external_data(tools, tmp_path):

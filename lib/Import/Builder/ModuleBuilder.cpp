@@ -134,16 +134,15 @@ llvm::StringRef ModuleBuilder::sizeName(llvm::StringRef given) {
     name += llvm::isAlnum(c) || c == '.' ? c : '_';
   if (name.empty() || (!llvm::isAlpha(name.front()) && name.front() != '_'))
     name.insert(0, "_");
-  auto isTaken = [&](llvm::StringRef wanted) {
-    return llvm::any_of(namesOfSizes,
-                        [&](const auto &other) { return other.first() != given && other.second == wanted; });
-  };
-  if (!isTaken(name))
+  auto [taken, isNew] = takenSizeNames.try_emplace(name, 1);
+  if (isNew)
     return name;
-  unsigned number = 1;
-  while (isTaken(name + "_" + std::to_string(number)))
-    ++number;
-  return name += "_" + std::to_string(number);
+  unsigned &next = taken->second; // entries stay where they are
+  std::string numbered;
+  do
+    numbered = name + "_" + std::to_string(next++);
+  while (!takenSizeNames.try_emplace(numbered, 1).second);
+  return name = numbered;
 }
 
 RankedTensorType ModuleBuilder::tensorType(const Shape &shape, Type element) const {

@@ -289,6 +289,7 @@ private:
   llvm::StringMap<mlir::Value> inputs;
   llvm::StringMap<mlir::Value> symbolSizes;
   llvm::StringMap<std::string> namesOfSizes; // by what models call them
+  llvm::StringMap<unsigned> takenSizeNames;  // all of these, each with the next number for others that are equal
   llvm::StringMap<mlir::Value> weights;      // by archive symbol and key: a weight used twice is one op
   llvm::SmallVector<mlir::Value> outputs;
   llvm::SmallVector<mlir::DictionaryAttr> outputAttributes;

@@ -201,12 +201,7 @@ void GraphBuilder::allowEmpty(Value tensor, unsigned dimension) {
   auto names = function ? function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "nn.sizes") : ArrayAttr();
   if (!names || dimension >= names.size() || cast<StringAttr>(names[dimension]).empty())
     return;
-  auto before = function->getAttrOfType<ArrayAttr>("nn.empty_sizes");
-  llvm::SetVector<mlir::Attribute> empty;
-  if (before)
-    empty.insert(before.begin(), before.end());
-  empty.insert(names[dimension]);
-  function->setAttr("nn.empty_sizes", ArrayAttr::get(context(), empty.getArrayRef()));
+  emptySizes.insert(names[dimension]);
 }
 
 bool GraphBuilder::areEqual(const Size &one, const Size &other) const {
@@ -234,6 +229,9 @@ void GraphBuilder::define(llvm::StringRef name, GraphValue value) {
 
 /// True for what IR keeps as integers and calls pass as those without a sign.
 static bool hasNoSign(DataType type) { return isSmallFloat(type) || (isUnsigned(type) && type != DataType::Bool); }
+
+/// The most inputs, and outputs, that a function has.
+static constexpr size_t mostValues = size_t(1) << 14;
 
 void GraphBuilder::declareInputs(const Graph &graph) {
   llvm::StringSet<> stored;
@@ -282,6 +280,10 @@ void GraphBuilder::declareInputs(const Graph &graph) {
     if (isTooLarge(input.shape))
       return report("has more elements than memory can hold");
   }
+  for (auto [count, what] : {std::pair(inputs.size(), "inputs"), std::pair(graph.outputs.size(), "outputs")})
+    if (count > mostValues)
+      return builder.sink().report("the graph has " + llvm::Twine(count) + " " + what + ", at most " +
+                                   llvm::Twine(mostValues) + " are possible");
   builder.beginFunction("main", inputs);
   for (auto [input, type] : llvm::zip_equal(inputs, types)) {
     GraphValue value;
@@ -542,6 +544,8 @@ void GraphBuilder::build() {
         value && value->tensor && llvm::all_of(value->tensor.getUsers(), llvm::IsaPred<tensor::DimOp>))
       for (unsigned dimension = 0; dimension < input.type.dims.size(); ++dimension)
         allowEmpty(value->tensor, dimension);
+  if (!emptySizes.empty())
+    ops().getInsertionBlock()->getParentOp()->setAttr("nn.empty_sizes", ops().getArrayAttr(emptySizes.getArrayRef()));
   builder.endFunction({}, metadata());
 }
 

@@ -12,6 +12,7 @@
 #include "lib/Import/Onnx/GraphValue.h"
 #include "lib/Import/Onnx/Refusals.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
 #include <tuple>
@@ -105,7 +106,8 @@ private:
   OnnxWeights weights;
   /// The functions of the model by their domains, names and overloads.
   std::map<std::tuple<std::string_view, std::string_view, std::string_view>, const Function *> functions;
-  unsigned depth = 0; ///< of functions and graphs that are being built
+  unsigned depth = 0;                          ///< of functions and graphs that are being built
+  llvm::SetVector<mlir::Attribute> emptySizes; ///< names of sizes that calls may have as 0
   std::vector<llvm::StringMap<GraphValue>> scopes;
   size_t firstScope = 0;                                        ///< outermost one that names are looked for in
   std::vector<std::pair<const Node *, const Function *>> calls; ///< of functions, which are being inlined

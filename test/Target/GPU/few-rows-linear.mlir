@@ -21,3 +21,13 @@ rt.kernel @no_rows(%x: tensor<0x256xf16>, %w: tensor<64x256xf16> {rt.layout = #r
   %1 = nn.linear %0, %w {precision = f16} : (tensor<0x256xf32>, tensor<64x256xf16>) -> tensor<0x64xf32>
   rt.yield %1 : tensor<0x64xf32>
 }
+
+// A convolution of no images has no blocks either.
+// CHECK-LABEL: gpu.func @itx_k2_0(
+// CHECK-SAME: itx.grid = "0"
+rt.kernel @no_images(%x: tensor<0x4x4x64xf16>, %w: tensor<32x64xf16> {rt.layout = #rt.row_major}) -> tensor<0x4x4x32xf32>
+    attributes {root = #nn.root<conv>, sizes = []} {
+  %0 = arith.extf %x : tensor<0x4x4x64xf16> to tensor<0x4x4x64xf32>
+  %1 = nn.conv %0, %w {window = array<i64: 1, 1>, precision = f16} : (tensor<0x4x4x64xf32>, tensor<32x64xf16>) -> tensor<0x4x4x32xf32>
+  rt.yield %1 : tensor<0x4x4x32xf32>
+}

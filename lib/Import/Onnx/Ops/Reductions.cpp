@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/Reduce.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -184,14 +184,6 @@ template <Reduction kind> void reduce(NodeContext &node) {
     node.result(reduced(node, tensor, type, kind, reducedAxes, keeps));
 }
 
-/// Holds a call to an axis with elements: of none there is no position.
-void holdToElements(NodeContext &node, int64_t axis, const Size &size) {
-  OpBuilder &ops = node.ops();
-  Value none = arith::ConstantIndexOp::create(ops, node.at, 0), given = cast<Value>(node.ir().size(size));
-  Value isMet = arith::CmpIOp::create(ops, node.at, arith::CmpIPredicate::sgt, given, none);
-  cf::AssertOp::create(ops, node.at, isMet, ("axis " + llvm::Twine(axis) + " has elements").str());
-}
-
 /// The position of the largest or smallest element along an axis, of equal ones the first or last.
 template <bool isLargest> void argument(NodeContext &node) {
   Value tensor = node.tensor(0);
@@ -199,14 +191,8 @@ template <bool isLargest> void argument(NodeContext &node) {
   Shape shape = node.graph.shapeOf(node.at, tensor);
   int64_t axis = node.axis(node.integer("axis", 0), shape.size());
   bool keeps = node.integer("keepdims", 1) != 0, isLast = node.integer("select_last_index", 0) != 0;
-  if (node.isRefused())
+  if (node.isRefused() || !requireAtLeast(node, dimensionOf("data", axis, shape), {1, ""}))
     return;
-  const Size &along = shape[axis];
-  if (!along.isDynamic() && along.value < 1)
-    return node.refuse("axis " + llvm::Twine(axis) + " has no elements, of which none is the " +
-                       (isLargest ? "largest" : "smallest"));
-  if (along.isDynamic())
-    holdToElements(node, axis, along);
   Value best = reduced(node, tensor, type, isLargest ? Reduction::Max : Reduction::Min, {axis}, false);
   llvm::SmallVector<unsigned, 4> all, kept;
   for (unsigned dimension = 0; dimension < shape.size(); ++dimension) {
