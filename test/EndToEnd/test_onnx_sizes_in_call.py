@@ -139,7 +139,7 @@ def test_images_smaller_than_a_window(tmp_path, op, attributes):
     main = build(tmp_path, [node(op, "x", kernel_shape=[3], **attributes)], {"x": 3})
     assert main(normal(2, 4, 3)).shape == (2, 4, 1)
     for length in (1, 2):
-        with pytest.raises(intarsia.Error, match=r"x\.2.*pool"):
+        with pytest.raises(intarsia.Error, match=r"x\.2|dimension 2"):
             main(normal(2, 4, length))
 
 

@@ -468,3 +468,28 @@ func.func @main(%x: tensor<?xf32> {nn.name = "x", nn.sizes = ["n"]}, %y: tensor<
 // CHECK: func.func @main(
 // CHECK-SAME: attributes {nn.empty_sizes = ["n"],
 // CHECK-SAME: rt.symbols = ["n", "p"]
+
+// -----
+
+// What an op needed before it became loops is checked as what ops need is, behind the assertions of the user before it.
+func.func @main(%x: tensor<?xf32> {nn.name = "x", nn.sizes = ["n"]}) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  %c8 = arith.constant 8 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %isShort = arith.cmpi sle, %n, %c8 : index
+  cf.assert %isShort, "a signal is short"
+  %isMet = arith.cmpi sge, %n, %c3 : index
+  cf.assert %isMet, "nn.pool" {fuse.asserts_size} loc("model.pool")
+  %r = nn.group rows(%x0 = %x) : (tensor<?xf32>) -> tensor<?xf32> {
+    %0 = arith.addf %x0, %x0 : tensor<?xf32>
+    nn.yield %0 : tensor<?xf32>
+  }
+  return %r : tensor<?xf32>
+}
+// CHECK-LABEL: module {
+// CHECK: func.func @main(
+// CHECK: rt.check {{.*}}a signal is short
+// CHECK: rt.check %{{.*}} at_most %{{.*}} {left_text = "3", right_text = "n", why = "'nn.pool' of 'model.pool' needs it (n is dimension 0 of input 'x')"}
+// CHECK-NOT: rt.check
+// CHECK: rt.dispatch
