@@ -46,10 +46,14 @@ nn::WeightOp storedMatrix(Value value) {
   return windows ? windows : nn::storedWeight(value);
 }
 
-/// Returns the matrix that a linear, a convolution (asProductToQuantize) or an embedding reads; null for other ops.
+/// Returns the matrix that a linear, a convolution (asProductToQuantize) or an embedding reads; null for other ops, and
+/// where the model itself has both factors quantized: kernels multiply no other pairs of formats.
 OpOperand *matrixOf(Operation *op) {
-  if (ContractionOpInterface product = asProductToQuantize(op))
-    return &product.getRightOperand();
+  if (ContractionOpInterface product = asProductToQuantize(op)) {
+    bool areQuantized =
+        product.getLeft().getDefiningOp<nn::DequantizeOp>() && product.getRight().getDefiningOp<nn::DequantizeOp>();
+    return areQuantized ? nullptr : &product.getRightOperand();
+  }
   auto embedding = dyn_cast<nn::EmbeddingOp>(op);
   return embedding ? &embedding.getTableMutable() : nullptr;
 }

@@ -95,3 +95,16 @@ func.func @least_sizes(%x: tensor<?x?x9x16xf32>) -> tensor<?x?x5x16xf32> {
   %0 = nn.pool <average>, %x {window = array<i64: 5, 5>} : (tensor<?x?x9x16xf32>) -> tensor<?x?x5x16xf32>
   return %0 : tensor<?x?x5x16xf32>
 }
+
+// A row of integers with one scale is one of floats on GPUs, where kernels have scales of blocks.
+// CHECK-LABEL: func.func @rows_with_one_scale
+// CPU: nn.quantize
+// GPU-NOT: nn.quantize
+// GPU: math.roundeven
+// GPU: nn.linear
+func.func @rows_with_one_scale(%x: tensor<?x64xf32>, %w: tensor<32x64xf32>) -> tensor<?x32xf32> {
+  %q, %u = nn.quantize %x {format = #nn.block_format<i8, f32, 0, axis = 1>, unit_scale} : (tensor<?x64xf32>) -> (tensor<?x64xi8>, tensor<?x1xf32>)
+  %d = nn.dequantize %q, %u {format = #nn.block_format<i8, f32, 0, axis = 1>} : (tensor<?x64xi8>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %0 = nn.linear %d, %w : (tensor<?x64xf32>, tensor<32x64xf32>) -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}

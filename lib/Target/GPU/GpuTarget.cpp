@@ -172,6 +172,13 @@ static bool isEmptySum(mlir::Operation *op) {
 bool GpuTarget::hasKernel(mlir::Operation *op) const {
   if (isEmptySum(op))
     return false;
+  // Kernels quantize inputs by blocks: a row with one scale is one of floats.
+  if (auto linear = mlir::dyn_cast<nn::LinearOp>(op)) {
+    auto input = linear.getInput().getDefiningOp<nn::DequantizeOp>();
+    auto format = input ? mlir::dyn_cast<nn::BlockFormatAttr>(input.getFormat()) : nullptr;
+    if (format && format.getBlock() == 0 && format.hasIntegerValues())
+      return false;
+  }
   auto conv = mlir::dyn_cast<nn::ConvOp>(op);
   if (!conv)
     return Target::hasKernel(op);
