@@ -83,7 +83,8 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
         if (isWorthIt && llvm::all_of(readers, passes)) {
           auto mayReadBytes = [&](Use use) { return readsElements(group, result, use); };
           bool areBytes = isReadAsItIs && readers.front().quantize->hasAttr(nn::replacesInputAttr) &&
-                          readers.front().constantFactors() && llvm::all_of(others, mayReadBytes);
+                          (!readers.front().factors() || readers.front().constantFactors()) &&
+                          llvm::all_of(others, mayReadBytes);
           quantize(group, result, readers, areBytes ? ArrayRef(others) : ArrayRef<Use>(), isReadAsItIs && !areBytes);
           break; // the group is another one now, with one such result
         }
@@ -111,7 +112,7 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
   }
 
   /// True for an operand of a kernel around a product, on the device of the group whose result it is, that elementwise
-  /// ops read in f32: they may as well read its bytes, times the reciprocal factors, which are f32.
+  /// ops read in f32: they may as well read its bytes, times the reciprocal factors, if there are any, which are f32.
   static bool readsElements(nn::GroupOp group, unsigned result, Use use) {
     auto reader = dyn_cast<nn::GroupOp>(use.owner);
     if (!reader || (reader.getRoot() != KernelRoot::Linear && reader.getRoot() != KernelRoot::Conv) ||
@@ -142,14 +143,18 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
     return isPlain ? std::optional(Reader{reader, use.getOperandNumber(), quantize}) : std::nullopt;
   }
 
-  /// Lets the elementwise ops of a group read the bytes of what they have read in floats.
+  /// Lets the elementwise ops of a group read the bytes of what they have read in floats, times factors unless these
+  /// are null.
   static void readBytes(Use use, Value bytes, Value factors) {
     auto group = cast<nn::GroupOp>(use.owner);
     Block &body = group.getBodyBlock();
     BlockArgument inside = body.getArgument(use.operand);
     auto type = cast<RankedTensorType>(inside.getType());
-    group.getInputsMutable().append(factors);
-    Value insideFactors = body.addArgument(factors.getType(), inside.getLoc());
+    SmallVector<Value> read{inside};
+    if (factors) {
+      group.getInputsMutable().append(factors);
+      read.push_back(body.addArgument(factors.getType(), inside.getLoc()));
+    }
     group.getInputsMutable().slice(use.operand, 1).assign(bytes);
     OpBuilder builder = OpBuilder::atBlockBegin(&body);
     Location at = inside.getLoc();
@@ -158,15 +163,17 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
         tensor::EmptyOp::create(builder, at, tensor::getMixedSizes(builder, at, inside), type.getElementType());
     AffineMap all = builder.getMultiDimIdentityMap(type.getRank());
     SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
-    auto read = linalg::GenericOp::create(builder, at, type, ValueRange{inside, insideFactors}, empty,
-                                          ArrayRef<AffineMap>{all, all.getMinorSubMap(1), all}, loops,
-                                          [&](OpBuilder &b, Location at, ValueRange v) {
-                                            Value number = arith::SIToFPOp::create(b, at, v[1].getType(), v[0]);
-                                            Value scaled = arith::MulFOp::create(b, at, number, v[1]);
-                                            linalg::YieldOp::create(b, at, scaled);
-                                          });
-    inside.replaceUsesWithIf(read.getResult(0), [&](OpOperand &reading) {
-      return reading.getOwner() != read && !isa<tensor::DimOp>(reading.getOwner());
+    SmallVector<AffineMap> maps{all};
+    if (factors)
+      maps.push_back(all.getMinorSubMap(1));
+    maps.push_back(all);
+    auto numbers = linalg::GenericOp::create(
+        builder, at, type, read, empty, maps, loops, [&](OpBuilder &b, Location at, ValueRange v) {
+          Value number = arith::SIToFPOp::create(b, at, type.getElementType(), v[0]);
+          linalg::YieldOp::create(b, at, factors ? arith::MulFOp::create(b, at, number, v[1]).getResult() : number);
+        });
+    inside.replaceUsesWithIf(numbers.getResult(0), [&](OpOperand &reading) {
+      return reading.getOwner() != numbers && !isa<tensor::DimOp>(reading.getOwner());
     });
   }
 
@@ -203,9 +210,12 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
     Value values = grown.getResult(keepsResult ? grown.getNumResults() - 2 : result);
     Value scales = grown.getResults().back();
     if (!others.empty()) {
-      builder.setInsertionPointAfterValue(inverse);
-      Value factors =
-          arith::ConstantOp::create(builder, inverse.getLoc(), reciprocals(Reader(readers.front()).constantFactors()));
+      Value factors;
+      if (inverse) {
+        builder.setInsertionPointAfterValue(inverse);
+        DenseFPElementsAttr numbers = Reader(readers.front()).constantFactors();
+        factors = arith::ConstantOp::create(builder, inverse.getLoc(), reciprocals(numbers));
+      }
       for (Use use : others)
         readBytes(use, values, factors);
     }

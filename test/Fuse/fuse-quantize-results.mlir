@@ -205,3 +205,29 @@ func.func @residual_of_bytes(%x: tensor<1x4x4x64xf32>, %f: tensor<64xf32>, %u: t
   }
   return %y : tensor<1x4x4x32xf32>
 }
+
+// Without factors the bytes are the numbers themselves.
+// CHECK-LABEL: func.func @residual_without_factors
+func.func @residual_without_factors(%x: tensor<?x256xf32>, %u: tensor<256x256xi8>, %us: tensor<256x1xf16>) -> tensor<?x256xf32> {
+  %w = nn.dequantize %u, %us {format = #channel} : (tensor<256x256xi8>, tensor<256x1xf16>) -> tensor<256x256xf32>
+  // CHECK: %[[H:.*]]:2 = nn.group linear({{.*}} -> (tensor<?x256xi8>, tensor<?x1xf32>)
+  %h = nn.group linear(%a = %x, %b = %w) : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a {format = #row, unit_scale} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #row} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %b : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  // CHECK: nn.group linear({{.*}} = %[[H]]#0, {{.*}}, %[[R:.*]] = %[[H]]#0, {{.*}} = %[[H]]#1)
+  // CHECK:   linalg.generic {{.*}} ins(%[[R]] : tensor<?x256xi8>)
+  // CHECK:     arith.sitofp
+  // CHECK-NOT: arith.mulf
+  // CHECK-NOT: nn.quantize
+  %y = nn.group linear(%a = %h, %b = %w, %d = %h) : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a {format = #row, nn.replaces_input, unit_scale} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #row} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %b : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+    %m = arith.addf %l, %d : tensor<?x256xf32>
+    nn.yield %m : tensor<?x256xf32>
+  }
+  return %y : tensor<?x256xf32>
+}
