@@ -35,12 +35,12 @@ class Axis:
 
     def coordinates(self, size: int) -> np.ndarray:
         if self.scale is not None:
-            step, of = float(F(self.scale)), 1
+            scale = F(self.scale)
         elif self.corners:
-            step, of = (size - 1, self.size - 1) if self.size > 1 else (0, 1)
+            scale = F(size - 1) / F(self.size - 1) if self.size > 1 else F(0)
         else:
-            step, of = size, max(self.size, 1)
-        return ((np.arange(self.size) + float(F(self.shift))) * step / of + float(F(self.offset))).astype(F)
+            scale = F(size) / F(max(self.size, 1))
+        return ((np.arange(self.size) + float(F(self.shift))) * float(scale) + float(F(self.offset))).astype(F)
 
     def step(self, size: int) -> float:
         one = replace(self, shift=0, offset=0, size=2) if self.scale is not None else None

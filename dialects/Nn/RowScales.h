@@ -13,7 +13,7 @@
 namespace intarsia::nn {
 
 /// The most features of a row of integers of 8 bits with one scale: sums of their products by weights of 8 bits, of
-/// 128 * 127 at most, fit in 32 bits.
+/// 128 * 128 at most, fit in 32 bits.
 inline constexpr int64_t mostFeaturesOfRowScale = ((int64_t(1) << 31) - 1) / (128 * 128);
 
 /// The range of integers of 8 bits with known scales.

@@ -74,16 +74,16 @@ Value AxisLoops::coordinate(ScalarBuilder &b, Integer position) {
   if (std::optional<float> step = op.getStep(number)) {
     x = b.mul(x, b.f64(*step));
   } else {
-    // The product is exact, so that a coordinate in the middle between two elements is found there.
-    Value read = widen(b.toFloat({b, b.index(size)})), written = widen(b.toFloat({b, b.index(made)}));
+    Value read = b.toFloat({b, b.index(size)}), written = b.toFloat({b, b.index(made)});
     if (op.getCorners()) {
       // A result of size 1 reads the first element.
-      Value steps = b.sub(written, b.f64(1)),
-            isOne = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, steps, b.f64(0));
-      read = b.select(isOne, b.f64(0), b.sub(read, b.f64(1)));
-      written = b.max(steps, b.f64(1));
+      read = b.sub(read, b.f32(1));
+      Value steps = b.sub(written, b.f32(1));
+      Value isAlone = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, steps, b.f32(0));
+      x = b.mul(x, widen(b.select(isAlone, b.f32(0), b.div(read, b.max(steps, b.f32(1))))));
+    } else {
+      x = b.mul(x, widen(b.div(read, written)));
     }
-    x = b.div(b.mul(x, read), written);
   }
   if (op.getOffsets() && (*op.getOffsets())[number] != 0)
     x = b.add(x, b.f64((*op.getOffsets())[number]));

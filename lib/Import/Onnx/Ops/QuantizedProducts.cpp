@@ -150,6 +150,8 @@ Value convolved(NodeContext &node, Value images, const Weight &weight, const imp
     high.push_back(0);
     for (auto [number, size] : llvm::enumerate(shape))
       size = node.compute(importer::SizeOp::Add, size, low[number] + high[number]);
+    if (isTooLarge(shape))
+      return {};
     last = nn::PadOp::create(node.ops(), node.at, node.ir().tensorType(shape, node.ops().getF32Type()), last,
                              nn::PadKind::Constant, low, high, node.ops().getF32FloatAttr(float(zero)));
     node.graph.setShape(last, shape);
