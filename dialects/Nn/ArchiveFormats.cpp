@@ -120,7 +120,9 @@ public:
                                   : isColumns   ? SmallVector<int64_t>{inputs / perWord, outputs}
                                   : areQuarters ? SmallVector<int64_t>{outputs / perWord, inputs}
                                                 : SmallVector<int64_t>{inputs, outputs / perWord};
-    if (failed(verifyWeight("quantized values", operands.values, values)) ||
+    // Words of several values stay what they are.
+    Value stored = format.getValuesOfWord() == 1 ? transposeSource(operands.values) : operands.values;
+    if (failed(verifyWeight("quantized values", operands.values, values, stored)) ||
         (!areNarrow && failed(verifyWords(operands.values))))
       return failure();
     if (isRoundedWhenPacked(format)) {
@@ -190,21 +192,18 @@ private:
     return success();
   }
 
-  LogicalResult verifyWeight(StringRef name, Value value, ArrayRef<int64_t> shape) const {
+  /// Verifies an operand that is a weight of the archive, or is `stored` there in another order of dimensions.
+  LogicalResult verifyWeight(StringRef name, Value value, ArrayRef<int64_t> shape, Value stored = {}) const {
     if (typeOf(value).getShape() == shape)
-      return verifyCountOf(name, value, ShapedType::getNumElements(shape));
+      return verifyCountOf(name, value, ShapedType::getNumElements(shape), stored);
     return op->emitOpError() << "type of " << name << " is " << value.getType() << ", the format implies "
                              << RankedTensorType::get(shape, typeOf(value).getElementType());
   }
 
-  LogicalResult verifyCountOf(StringRef name, Value value, int64_t count) const {
+  LogicalResult verifyCountOf(StringRef name, Value value, int64_t count, Value stored = {}) const {
     if (!value)
       return op->emitOpError() << "has no " << name << ", the format " << format << " needs them";
-    Value stored = reshapeSource(value);
-    // Words of several values stay what they are.
-    while (auto transpose = format.getValuesOfWord() == 1 ? stored.getDefiningOp<linalg::TransposeOp>() : nullptr)
-      stored = reshapeSource(transpose.getInput());
-    if (!storedWeight(stored))
+    if (!storedWeight(reshapeSource(stored ? stored : value)))
       return op->emitOpError() << name << " are no nn.weight";
     if (typeOf(value).getNumElements() == count)
       return success();

@@ -145,7 +145,7 @@ static LogicalResult verifySizeValues(FunctionOpInterface function, NamedAttribu
                                      << ", must be a positive integer";
     if (!names.contains(entry.getName()))
       return function->emitOpError() << what << " gives " << entry.getName().getValue()
-                                     << ", which is no size of the arguments: " << listed(names);
+                                     << ", and the arguments have no such size: " << listed(names);
   }
   return success();
 }
@@ -335,7 +335,7 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     for (auto given : names.getAsRange<StringAttr>())
       if (!known.contains(given))
         return op->emitOpError() << "nn.empty_sizes has " << given
-                                 << ", which is no size of the arguments: " << listed(known);
+                                 << ", and the arguments have no such size: " << listed(known);
     return success();
   }
   if (name == "nn.page_tokens") {

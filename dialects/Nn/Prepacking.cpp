@@ -53,13 +53,16 @@ static BlockFormatAttrInterface formatOf(Value value);
 
 static bool isTranspose(Operation *op) { return isa<linalg::TransposeOp>(op) && !isIdentityTranspose(op); }
 
+Value transposeSource(Value value) {
+  value = reshapeSource(value);
+  while (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
+    value = reshapeSource(transpose.getInput());
+  return value;
+}
+
 WeightOp storedWeight(Value value) {
-  if (auto dequantize = value.getDefiningOp<DequantizeOp>()) {
-    value = reshapeSource(dequantize.getQuantized());
-    // An archive may have the quantized values in another order of dimensions.
-    while (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
-      value = reshapeSource(transpose.getInput());
-  }
+  if (auto dequantize = value.getDefiningOp<DequantizeOp>())
+    value = transposeSource(dequantize.getQuantized());
   return value.getDefiningOp<WeightOp>();
 }
 

@@ -42,6 +42,9 @@ bool isPartOfPrepacked(mlir::Operation *op);
 /// Returns the tensor that a value is, or is another shape of.
 mlir::Value reshapeSource(mlir::Value value);
 
+/// Returns the tensor that a value is, or has the elements of in another shape or order.
+mlir::Value transposeSource(mlir::Value value);
+
 /// Returns true if a transposition leaves every element where it is.
 bool isIdentityTranspose(mlir::Operation *op);
 

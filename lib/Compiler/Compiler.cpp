@@ -476,7 +476,7 @@ llvm::Error Compilation::run() {
   // The devices that the model names, and phases that fail, are known at the end.
   if (error) {
     std::string problem = toString(std::move(error));
-    if (report.isImported)
+    if (report.isImported || report.import.ops.empty()) // else the ops say why
       report.import.problem = problem;
     error = createStringError(problem);
   }

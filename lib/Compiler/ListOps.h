@@ -11,7 +11,7 @@
 
 namespace intarsia::compiler {
 
-/// What is said of a model in JSON.
+/// The content of the JSON report of a model.
 struct ModelReport {
   importer::ImportReport import;
   bool isImported = false;

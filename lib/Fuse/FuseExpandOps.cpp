@@ -114,7 +114,7 @@ struct FuseExpandOps : fuse::impl::FuseExpandOpsBase<FuseExpandOps> {
       auto symbol = dyn_cast<AffineSymbolExpr>(size);
       auto number = dyn_cast<AffineConstantExpr>(least);
       if (!symbol || !number)
-        continue; // verifiers compare numbers
+        continue; // ops need constants of dynamic sizes, and verifiers compare constants
       auto [operand, dimension] = dimensions[symbol.getPosition()];
       Location at = op->getLoc();
       Value given = tensor::DimOp::create(rewriter, at, operand, dimension);

@@ -122,13 +122,16 @@ static bool isOfSizes(Value number) {
 
 /// Lets the host end the call if a condition does not hold. An error about an index shows it and its limit.
 LogicalResult HostProgram::check(cf::AssertOp assertion) {
-  if (assertion->hasAttr(assertsSizeAttr) && assertion.getArg().getDefiningOp<arith::CmpIOp>()) {
-    // Assertions before this one, whose messages may say more, come first.
-    for (const SizeConstraint &constraint : sizes.constraints())
-      if (constraint.op == assertion)
-        makeSizeCheck(constraint);
+  // Assertions before this one, whose messages may say more, come first. Without a constraint on sizes it is one of
+  // data.
+  bool isChecked = false;
+  for (const SizeConstraint &constraint : sizes.constraints())
+    if (constraint.op == assertion) {
+      makeSizeCheck(constraint);
+      isChecked = true;
+    }
+  if (isChecked)
     return success();
-  }
   Location location = assertion.getLoc();
   auto compare = assertion.getArg().getDefiningOp<arith::CmpIOp>();
   using Predicate = arith::CmpIPredicate;

@@ -47,7 +47,7 @@ nn::WeightOp storedMatrix(Value value) {
 }
 
 /// Returns the matrix that a linear, a convolution (asProductToQuantize) or an embedding reads; null for other ops, and
-/// where the model itself has both factors quantized: kernels multiply no other pairs of formats.
+/// for products whose factors are both quantized already: kernels do not multiply every pair of formats.
 OpOperand *matrixOf(Operation *op) {
   if (ContractionOpInterface product = asProductToQuantize(op)) {
     bool areQuantized =

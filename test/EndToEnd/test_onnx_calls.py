@@ -145,11 +145,11 @@ CASES = {
     ),
     "pooled": case(
         node("MaxPool", "x", kernel_shape=[3], pads=[1, 0]), {"x": (1, 2, 5)},
-        [("x", (1, 2, 1), "dimension 2 of input 'X' must be at least 2, as many as a window reaches over")],
+        [("x", (1, 2, 1), "dimension 2 of input 'X' must be at least 2, the extent of a window")],
     ),
     "convolved": case(
         node("Conv", "x w", kernel_shape=[3]), {"x": (1, 2, 5), "w": (3, 2, 3)},
-        [("x", (1, 2, 2), "dimension 2 of input 'X' must be at least 3, as many as a window reaches over")],
+        [("x", (1, 2, 2), "dimension 2 of input 'X' must be at least 3, the extent of a window")],
     ),
     "real result": case(
         node("DFT", "x", onesided=1, inverse=1), {"x": (1, 3, 2)},

@@ -95,7 +95,7 @@ def test_large_value(tmp_path):
         (["--shape=x=2xHx4"], "whose dimension 1 is a number"),
         (["--shape=x=-1x3x4"], "a size is -1"),
         (["--shape=x=2,,4"], "'' is no size"),
-        (["--shape=x=2x3x4", "--shape=x=2x3x4"], "is given twice"),
+        (["--shape=x=2x3x4", "--shape=x=2x3x4"], "--shape=x=2x3x4: the shape of the input is given twice"),
         (["--set=axes"], "is not of the form NAME=…"),
         (["--set=axes=[1,[2]]"], "lists in the value have different lengths"),
         (["--set=axes=[[2],1]"], "lists in the value have different lengths"),
@@ -188,6 +188,9 @@ def test_list_of_ops(tools, tmp_path):
     report.unlink()
     assert compiler(tools, path, "-o", tmp_path / "m.itx", f"--json={report}").returncode == 1
     assert json.loads(report.read_text()) == listed
+    path.write_bytes(b"no model")
+    assert compiler(tools, path, "-o", tmp_path / "m.itx", f"--json={report}").returncode == 1
+    assert "m.onnx" in json.loads(report.read_text())["problem"]
 
 
 def test_report_replaces_nothing(tools, tmp_path, monkeypatch):

@@ -226,3 +226,59 @@ def test_convolutions_of_integers(tmp_path: Path, zero: int) -> None:
     factor = np.float32(0.5) * np.exp2(-np.arange(12.0) / 4 - 6).astype(np.float32) / np.float32(3)
     rounded = np.rint(sums.astype(np.float32) * factor[:, None, None]) + 100
     np.testing.assert_array_equal(q, np.clip(rounded, 0, 255).astype(np.uint8))
+
+
+def test_zeros_stay_zeros(tmp_path: Path) -> None:
+    """A row of zeros gives 0, whatever the scales are and however large sums of the weight."""
+    weight = np.full((3000, 16), 127)
+    stored = {
+        "s": tensor(np.float32(0.1), "s", "f4"), "z": tensor(0, "z", "u1"), "w": tensor(weight, "w", "i1"),
+        "t": tensor(np.full(16, 0.0123), "t", "f4"), "zeros": tensor(np.zeros(16), "zeros", "i1"),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "d"),
+        node("DequantizeLinear", "w t zeros", "m", axis=1), node("MatMul", "d m", "y"),
+    ]  # fmt: skip
+    (tmp_path / "m.onnx").write_bytes(model(graph(nodes, [value("x", ["n", 3000])], "y", stored), 21))
+    x = np.zeros((3, 3000), np.float32)
+    x[1] = np.random.default_rng(0).random(3000) * 25
+    y = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx").main(x)
+    assert not y[::2].any()
+    expected = np.clip(np.rint(x[1] / np.float32(0.1)), 0, 255).sum() * 127 * 0.1 * 0.0123
+    # Two sums of 2^25 and more are rounded to f32.
+    np.testing.assert_allclose(y[1], expected, rtol=1e-6)
+
+
+def test_wide_pads(tmp_path: Path) -> None:
+    """Pads that are far wider than the images make no padded image."""
+    weight = weights(4, 4, 1, 1)
+    made = Quantized("Conv", weight, 0, pads=[1 << 14] * 4, strides=[1 << 14] * 2)
+    module = intarsia.compile(made.write(tmp_path / "m.onnx", [1, 4, 1, 1]), output=tmp_path / "m.itx")
+    x = values(np.random.default_rng(5), 1, 4, 1, 1)
+    _, real = module.main(x)
+    expected = np.zeros((1, 4, 3, 3), np.float32)
+    expected[:, :, 1, 1] = np.einsum("oc,c->o", made.means[:, :, 0, 0], made.input(x)[0, :, 0, 0])
+    np.testing.assert_array_equal(real, expected)
+
+
+def test_depth_of_the_call(tmp_path: Path) -> None:
+    """Two computed matrices, of which the call decides how many products a sum has."""
+    nodes = [node("MatMulInteger", "x y z", "r")]
+    inputs = [value("x", ["a", "k"], UINT8), value("y", ["k", "b"], TYPES["i1"])]
+    (tmp_path / "m.onnx").write_bytes(model(graph(nodes, inputs, "r", {"z": tensor(200, "z", "u1")})))
+    module = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx")
+    for depth in (1, 70):
+        x, y = weights(3, depth).astype(np.uint8), weights(depth, 5).astype(np.int8)
+        np.testing.assert_array_equal(module.main(x, y), (x.astype(np.int64) - 200) @ y)
+
+
+def test_constants_of_the_file(tmp_path: Path) -> None:
+    """What Pad is filled with may be an integer of the file that is dequantized."""
+    stored = {
+        "p": tensor([0, 1, 0, 2], "p"), "c": tensor(131, "c", "u1"), "s": tensor(np.float32(0.5), "s", "f4"),
+        "z": tensor(128, "z", "u1"),
+    }  # fmt: skip
+    nodes = [node("DequantizeLinear", "c s z", "v"), node("Pad", "x p v", "y")]
+    (tmp_path / "m.onnx").write_bytes(model(graph(nodes, [value("x", ["n", 2])], "y", stored), 21))
+    y = intarsia.compile(tmp_path / "m.onnx", output=tmp_path / "m.itx").main(np.ones((1, 2), np.float32))
+    np.testing.assert_array_equal(y, [[1.5, 1, 1, 1.5, 1.5]])

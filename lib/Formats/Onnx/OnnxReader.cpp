@@ -8,12 +8,12 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/Onnx/OnnxReader.h"
 
+#include "lib/Formats/Onnx/ExternalData.h"
 #include "lib/Formats/Onnx/OnnxDevices.h"
 
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <set>
 
 namespace intarsia::onnx {
 namespace {
@@ -60,7 +60,6 @@ private:
   void readTensorType(Message message, ValueType &type);
   void readFunction(Message message, Function &function);
   OperatorSet readOperatorSet(Message message);
-  void findExternal(const std::vector<std::pair<std::string_view, std::string_view>> &entries, Tensor &tensor);
 
   ExternalFiles *external;
   Budget budget;
@@ -336,45 +335,6 @@ void join(const std::vector<std::string_view> &pieces, Tensor &tensor) {
   tensor.decoded = std::move(memory);
 }
 
-void ModelReader::findExternal(const std::vector<std::pair<std::string_view, std::string_view>> &entries,
-                               Tensor &tensor) {
-  std::string_view location;
-  uint64_t offset = 0;
-  std::optional<uint64_t> length;
-  std::set<std::string_view> seen;
-  for (const auto &[key, value] : entries) {
-    if (!seen.insert(key).second)
-      throw Malformed{"external data has the key " + quoted(key) + " twice"};
-    if (key == "location")
-      location = value;
-    if (key != "offset" && key != "length")
-      continue;
-    uint64_t number = 0;
-    bool isNumber = !value.empty() && value.size() <= 19;
-    for (char c : value.substr(0, 19)) {
-      isNumber &= c >= '0' && c <= '9';
-      number = number * 10 + uint64_t(c - '0');
-    }
-    if (!isNumber)
-      throw Malformed{"external data has the " + std::string(key) + " " + quoted(value)};
-    if (key == "offset")
-      offset = number;
-    else
-      length = number;
-  }
-  if (!external)
-    throw Malformed{"has external data"};
-  const MappedFile *file = nullptr;
-  if (Status status = external->open(location, file); !status.ok())
-    throw Malformed{status.message()};
-  if (offset > file->size() || (length && *length > file->size() - offset))
-    throw Malformed{"external data " + quoted(location) + " has " + std::to_string(file->size()) + " bytes, " +
-                    (length ? std::to_string(*length) + " from " : "those from ") + std::to_string(offset) +
-                    " on are wanted"};
-  tensor.data = file->data() + offset;
-  tensor.bytes = length ? *length : file->size() - offset;
-}
-
 /// Returns the bytes that the elements of a tensor take.
 uint64_t bytesOf(const Tensor &tensor, unsigned bits) {
   uint64_t elements = 1;
@@ -472,7 +432,7 @@ void ModelReader::readTensor(Message message, Tensor &tensor) {
       throw Malformed{"has elements of type " + std::string(facts.name) + " in field " + std::to_string(dataField) +
                       ", must be in field " + std::to_string(facts.field)};
     if (isExternal)
-      findExternal(entries, tensor);
+      readExternal(external, entries, tensor);
     else if (!reals.empty())
       join(reals, tensor);
     else if (decoded) {

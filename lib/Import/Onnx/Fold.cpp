@@ -51,9 +51,8 @@ int64_t positionOf(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> shape)
 
 /// True for elements that an integer of 64 bits with a sign holds too.
 bool areBelowSign(const Elements &elements) {
-  return llvm::all_of(elements.values, [](const Element &element) {
-    return element.isSize() || (element.isReal() ? element.real < 0x1p63 : element.integer >= 0);
-  });
+  auto isBelow = [](const Element &e) { return e.isSize() || (e.isReal() ? e.real < 0x1p63 : e.integer >= 0); };
+  return llvm::all_of(elements.values, isBelow);
 }
 
 /// Folds one node. Functions return nullopt for what is not followed.
@@ -566,8 +565,7 @@ Folder::Result Folder::fold() {
 bool Folder::run() {
   if (!node.node.domain.empty() || node.outputCount() != 1)
     return false;
-  if (node.has(0))
-    type = node.typeOf(0);
+  type = node.has(0) ? node.typeOf(0) : type;
   if (llvm::is_contained({"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}, op))
     type = DataType::Bool;
   if (op == "Cast")
@@ -581,10 +579,11 @@ bool Folder::run() {
   if (!result || node.isRefused())
     return node.isRefused();
   // Integers from 2^63 on are negative as elements, and a file must not take many times its memory.
-  for (size_t number = 0; number < node.inputCount(); ++number)
-    if (const Elements *given = node.has(number) && node.typeOf(number) == DataType::Uint64 ? known(number) : nullptr)
-      if (!areBelowSign(*given))
-        return false;
+  for (size_t number = 0; number < node.inputCount(); ++number) {
+    bool hasNoSign = node.has(number) && node.typeOf(number) == DataType::Uint64;
+    if (const Elements *given = hasNoSign ? known(number) : nullptr; given && !areBelowSign(*given))
+      return false;
+  }
   if ((type == DataType::Uint64 && !areBelowSign(*result)) || !node.graph.mayFold(result->values.size()))
     return false;
   node.result(type, std::move(*result));

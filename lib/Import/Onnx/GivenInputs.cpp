@@ -112,8 +112,9 @@ void GivenInputs::parseShape(llvm::StringRef text) {
   }
   if (!input->type.isTensor)
     return report("the input is no tensor");
-  if (!shapeOf.try_emplace(textOf(input->name), &shapes.emplace_back(std::move(shape))).second)
-    report("the shape of the input is given twice");
+  if (shapeOf.contains(textOf(input->name)))
+    return report("the shape of the input is given twice");
+  shapeOf.try_emplace(textOf(input->name), &shapes.emplace_back(std::move(shape)));
 }
 
 /// Takes names that an option gives to sizes, and checks what it says of those that are numbers.

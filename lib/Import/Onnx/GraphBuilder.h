@@ -59,7 +59,7 @@ public:
   Shape shapeOf(mlir::Location at, mlir::Value tensor);
   /// Remembers the sizes of a tensor.
   void setShape(mlir::Value tensor, const Shape &shape);
-  /// What is refused and reported so far.
+  /// How many nodes are refused, and which errors are reported, at some time of the import.
   struct Problems {
     size_t refusals;
     importer::Errors errors;

@@ -80,15 +80,16 @@ inline bool isStatic(llvm::ArrayRef<Size> shape) {
 /// True for a shape of more elements than the compiler counts: 2^56, sizes of the call not among them.
 bool isTooLarge(llvm::ArrayRef<Size> shape);
 
-/// What QuantizeLinear has made integers of 8 bits of, with one known scale and zero point: f32 tensors of whole
-/// numbers from -128 to 127, which mean (number - zero) * scale. Of uint8 they are what is stored minus 128.
+/// The integers of 8 bits that QuantizeLinear computes with one known scale and zero point, as an f32 tensor of whole
+/// numbers from -128 to 127. A number means (number - zero) * scale. For uint8, numbers and zero are 128 less than in
+/// the file.
 struct QuantizedIntegers {
   mlir::Value integers;
   float scale;
   int64_t zero;
 };
 
-/// Integers of 8 bits in the file that DequantizeLinear reads, without zero points: one scale, or scales of an axis.
+/// A tensor of int8 in the file that DequantizeLinear reads without zero points, with one scale or scales of an axis.
 struct StoredIntegers {
   const Tensor *values, *scales;
   int64_t axis;
@@ -104,8 +105,8 @@ struct GraphValue {
   std::optional<SizeCondition> condition;   ///< what its one element, a bool, says of a size of the call
   /// The values of a sequence, which has as many in each call; null if it is none. `type` is that of their elements.
   std::shared_ptr<const std::vector<GraphValue>> sequence;
-  std::shared_ptr<const QuantizedIntegers> quantizedIntegers; ///< what it is computed from; null if it is none
-  std::shared_ptr<const StoredIntegers> storedIntegers;       ///< what it is computed from; null if it is none
+  std::shared_ptr<const QuantizedIntegers> quantizedIntegers; ///< that it is, or is dequantized from; or null
+  std::shared_ptr<const StoredIntegers> storedIntegers;       ///< that it is dequantized from; or null
   bool isNothing = false;                                     ///< it is an optional value without a value
   bool isRefused = false;                                     ///< it is computed by a node that is not imported
 

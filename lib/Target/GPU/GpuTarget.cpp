@@ -172,7 +172,7 @@ static bool isEmptySum(mlir::Operation *op) {
 bool GpuTarget::hasKernel(mlir::Operation *op) const {
   if (isEmptySum(op))
     return false;
-  // Kernels quantize inputs by blocks: a row with one scale is one of floats.
+  // Kernels of linears read integers with scales of blocks. An input with one scale for a row is dequantized before.
   if (auto linear = mlir::dyn_cast<nn::LinearOp>(op)) {
     auto input = linear.getInput().getDefiningOp<nn::DequantizeOp>();
     auto format = input ? mlir::dyn_cast<nn::BlockFormatAttr>(input.getFormat()) : nullptr;

@@ -183,3 +183,16 @@ func.func @words_stay_what_they_are() -> tensor<16x16xf32> {
   %w = nn.dequantize %t, %s {format = #nn.archive_format<rows, u4, group = 0>} : (tensor<16x2xi32>, tensor<16x1xf32>) -> tensor<16x16xf32>
   return %w : tensor<16x16xf32>
 }
+
+// -----
+
+nn.archive @a {file = "model.safetensors"}
+func.func @scales_stay_what_they_are() -> tensor<8x32xf32> {
+  %q = nn.weight @a["q"] : tensor<8x32xi8>
+  %s = nn.weight @a["s"] : tensor<1x8xf32>
+  %e = tensor.empty() : tensor<8x1xf32>
+  %t = linalg.transpose ins(%s : tensor<1x8xf32>) outs(%e : tensor<8x1xf32>) permutation = [1, 0]
+  // expected-error@+1 {{scales are no nn.weight}}
+  %w = nn.dequantize %q, %t {format = #nn.archive_format<rows, i8, group = 0>} : (tensor<8x32xi8>, tensor<8x1xf32>) -> tensor<8x32xf32>
+  return %w : tensor<8x32xf32>
+}

@@ -110,7 +110,7 @@ func.func private @f(tensor<?xf32> {nn.sizes = ["sequence"]}) attributes {nn.siz
 
 // -----
 
-// expected-error@+1 {{nn.size_limits gives m, which is no size of the arguments: they have n, arg1.0}}
+// expected-error@+1 {{nn.size_limits gives m, and the arguments have no such size: they have n, arg1.0}}
 func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}, tensor<?xf32>) attributes {nn.size_limits = {m = 4 : i64}}
 
 // -----
@@ -120,7 +120,7 @@ func.func private @f() attributes {nn.expected_sizes = 3 : i64}
 
 // -----
 
-// expected-error@+1 {{nn.expected_sizes gives n, which is no size of the arguments: they have none}}
+// expected-error@+1 {{nn.expected_sizes gives n, and the arguments have no such size: they have none}}
 func.func private @f(tensor<4xf32>) attributes {nn.expected_sizes = {n = 3 : i64}}
 
 // -----
@@ -130,7 +130,7 @@ func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}) attributes {nn.empty_size
 
 // -----
 
-// expected-error@+1 {{nn.empty_sizes has "m", which is no size of the arguments: they have n, arg1.0}}
+// expected-error@+1 {{nn.empty_sizes has "m", and the arguments have no such size: they have n, arg1.0}}
 func.func private @f(tensor<?xf32> {nn.sizes = ["n"]}, tensor<?xf32>) attributes {nn.empty_sizes = ["n", "arg1.0", "m"]}
 
 // -----

@@ -30,8 +30,8 @@ Value headsFirst(NodeContext &node, Value rows, int64_t heads) {
   return node.transposed(node.reshaped(rows, {shape[0], shape[1], heads, features}), {0, 2, 1, 3});
 }
 
-/// Returns [batch, heads, …] with `wanted` heads: each head is repeated, and stands beside its copies. Refuses numbers
-/// of heads of which the second is no multiple of the first.
+/// Returns [batch, heads, …] with `wanted` heads: each head is repeated, and stands beside its copies. Refuses the node
+/// if `wanted` is not a multiple of the number of heads.
 std::optional<Value> repeatedHeads(NodeContext &node, Value heads, const Size &wanted) {
   Shape shape = node.graph.shapeOf(node.at, heads);
   if (node.graph.areEqual(shape[1], wanted))
@@ -139,7 +139,7 @@ Value maskOfCall(NodeContext &node, Value mask, DataType type, const Shape &scor
   llvm::SmallVector<bool> isOfCall;
   for (auto [number, pair] : llvm::enumerate(llvm::zip_equal(own, shape))) {
     auto &[size, wanted] = pair;
-    // A mask may have fewer keys than there are. Its other dimensions have one element, or as many as the scores.
+    // The last dimension of a mask may have fewer keys than the scores. The others have the size of the scores, or 1.
     bool isOne = !size.isDynamic() && size.value == 1, isLast = number + 1 == own.size();
     isOfCall.push_back(!isOne && (size.isDynamic() || isLast) && !node.graph.areEqual(size, wanted));
     isKnown &= !isOfCall.back();
@@ -204,7 +204,7 @@ bool areAttended(NodeContext &node, const Shape &query, const Shape &key, const 
          requireEqual(node, sizeOf("size of a head", "K", key[3]), sizeOf("size of a head", "Q", query[3]));
 }
 
-/// Returns the type in which the softmax is computed; refuses what is no type of floats.
+/// Returns the type in which the softmax is computed. Refuses the node if the attribute names no float type.
 DataType softmaxPrecision(NodeContext &node, DataType byDefault) {
   // Exporters write 0 for no type.
   int64_t given = node.integer("softmax_precision", 0);
@@ -518,74 +518,6 @@ void swiGlu(NodeContext &node) {
   }));
 }
 
-/// CausalConvWithState: a convolution of each channel over the past positions, which are an input, and those of the
-/// input. The last positions are a result: the past of the next call.
-void causalConv(NodeContext &node) {
-  Value input = node.tensor(0), weight = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
-  llvm::StringRef activation = node.text("activation", "none");
-  if (activation != "none" && activation != "silu" && activation != "swish")
-    node.refuse("attribute 'activation' is '" + activation + "', must be none, silu or swish");
-  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 3}))
-    return;
-  DataType type = node.typeOf(0);
-  Shape shape = node.graph.shapeOf(node.at, input), ofWeight = node.graph.shapeOf(node.at, weight);
-  auto isSame = [](const Size &size, int64_t wanted) { return size.isDynamic() || size.value == wanted; };
-  if (shape.size() != 3 || ofWeight.size() != 3 || !isSame(ofWeight[1], 1) ||
-      (!shape[1].isDynamic() && !isSame(ofWeight[0], shape[1].value)) ||
-      (!ofWeight[2].isDynamic() && ofWeight[2].value < 1))
-    return node.refuse("the weight does not have one window for each channel of the input");
-  Size channels = shape[1].isDynamic() ? ofWeight[0] : shape[1], window = ofWeight[2];
-  if (!requireEqual(node, dimensionOf("weight", 0, ofWeight), dimensionOf("input", 1, shape)))
-    return;
-  // The number of channels is known from now on, if it is so of the weight.
-  shape[1] = channels;
-  input = node.reshaped(input, shape);
-  if (bias && (tensorType(bias).getRank() != 1 ||
-               (!channels.isDynamic() && !isSame(node.graph.shapeOf(node.at, bias)[0], channels.value))))
-    return node.refuse("the bias has no element for each channel of the input");
-  Value whole = input;
-  Size before = node.compute(importer::SizeOp::Subtract, window, 1);
-  if (window.isDynamic() || window.value > 1) {
-    Value past =
-        node.has(3) ? node.tensor(3) : node.filled({shape[0], channels, before}, node.numberAttribute(type, 0));
-    // A call whose past has another number of positions ends with an error.
-    if (Shape own = node.graph.shapeOf(node.at, past); own.size() == 3 && (before.isDynamic() || own[2].isDynamic()))
-      past = node.reshaped(past, {own[0], own[1], before});
-    std::optional<Value> both = node.joined({past, input}, 2);
-    if (!both)
-      return;
-    if (Size length = node.graph.shapeOf(node.at, past)[2]; !length.isDynamic() && !isSame(before, length.value))
-      return node.refuse("the past has " + llvm::Twine(length.value) + " positions, must have " +
-                         llvm::Twine(before.value));
-    whole = *both;
-  }
-  importer::Windows windows;
-  if (channels.isDynamic() || window.isDynamic() || ofWeight[1].isDynamic()) {
-    windows.strides = windows.dilations = {1};
-    windows.padsLow = windows.padsHigh = {0};
-    Value result = convInCall(node, whole, weight, channels, windows, {shape[2]});
-    if (bias)
-      result = combine(node, {result, node.reshaped(bias, {channels, 1})}, type, [](Scalars &s, Value x, Value y) {
-        return arith::AddFOp::create(s.builder, s.at, x, y).getResult();
-      });
-    if (activation != "none")
-      result = node.ir().activation(node.at, result, importer::Activation::Silu);
-    node.result(0, result, type);
-    if (node.isWanted(1))
-      node.result(1, node.sliced(whole, 2, shape[2], before), type);
-    return;
-  }
-  windows.window = {window.value};
-  windows.groups = channels.value;
-  Value last = node.ir().channelsLast(node.at, whole);
-  Value result = node.ir().conv(node.at, last, node.ir().convWeight(node.at, weight), bias, windows);
-  if (activation != "none")
-    result = node.ir().activation(node.at, result, importer::Activation::Silu);
-  node.result(0, node.ir().channelsFirst(node.at, result), type);
-  if (node.isWanted(1))
-    node.result(1, node.sliced(whole, 2, shape[2], before), type);
-}
-
 } // namespace
 
 llvm::ArrayRef<OpRow> attentionOps() {
@@ -594,7 +526,6 @@ llvm::ArrayRef<OpRow> attentionOps() {
       {"", "RotaryEmbedding", 23, rotaryEmbedding},
       {"ai.onnx.preview", "FlexAttention", 1, flexAttention},
       {"", "SwiGLU", 28, swiGlu},
-      {"", "CausalConvWithState", 27, causalConv},
   };
   return rows;
 }

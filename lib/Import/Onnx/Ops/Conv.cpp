@@ -163,8 +163,7 @@ void resultOfCall(NodeContext &node, const Convolution &conv, const importer::Wi
       positions.push_back(node.compute(SizeOp::Add, last, beyond));
     } else {
       NamedSize image{size, ("dimension " + llvm::Twine(number + 2) + " of input 'X'").str()};
-      if (!requireAtLeast(node, image,
-                          {node.compute(SizeOp::Add, reach, 1 - pads), "as many as a window reaches over"}))
+      if (!requireAtLeast(node, image, {node.compute(SizeOp::Add, reach, 1 - pads), "the extent of a window"}))
         return;
       Size room = node.compute(SizeOp::Subtract, node.compute(SizeOp::Add, size, pads - 1), reach);
       positions.push_back(node.compute(SizeOp::Add, node.compute(SizeOp::Divide, room, stride), 1));

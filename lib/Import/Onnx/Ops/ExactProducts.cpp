@@ -108,23 +108,29 @@ bool areOf(NodeContext &node, Value integers, llvm::ArrayRef<std::pair<Value, ll
       numbers, [&](const auto &each) { return !each.first || node.isBroadcastTo(each.first, shape, each.second); });
 }
 
+/// Returns an operand minus its zero points as integers of 32 bits.
+Value moved(NodeContext &node, const ByteOperand &operand) {
+  llvm::SmallVector<Value> operands{operand.tensor};
+  if (operand.zero && areOf(node, operand.tensor, {{operand.zero, "zero_point"}}))
+    operands.push_back(operand.zero);
+  bool hasZero = operands.size() > 1;
+  return node.broadcast(operands, node.ops().getI32Type(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+    Value value = widen(b, at, v[0], operand.type);
+    return hasZero ? Value(arith::SubIOp::create(b, at, value, widen(b, at, v[1], operand.type))) : value;
+  });
+}
+
 /// Returns a digit of an operand in f32.
 Value digitOf(NodeContext &node, const ByteOperand &operand, const Division &division, unsigned number) {
-  llvm::SmallVector<Value> operands{operand.tensor};
-  if (operand.zero && !areOf(node, operand.tensor, {{operand.zero, "zero_point"}}))
-    return operand.tensor;
-  if (operand.zero)
-    operands.push_back(operand.zero);
-  return node.broadcast(operands, node.ops().getF32Type(), [&](OpBuilder &b, Location at, ValueRange v) -> Value {
-    Value value = widen(b, at, v[0], operand.type);
-    if (operand.zero)
-      value = arith::SubIOp::create(b, at, value, widen(b, at, v[1], operand.type));
-    if (number > 0)
-      value = arith::ShRSIOp::create(b, at, value, integer(b, at, division.bits * number));
-    if (number + 1 < division.digits)
-      value = arith::AndIOp::create(b, at, value, integer(b, at, (1 << division.bits) - 1));
-    return arith::SIToFPOp::create(b, at, b.getF32Type(), value);
-  });
+  return node.broadcast({moved(node, operand)}, node.ops().getF32Type(),
+                        [&](OpBuilder &b, Location at, ValueRange v) -> Value {
+                          Value value = v[0];
+                          if (number > 0)
+                            value = arith::ShRSIOp::create(b, at, value, integer(b, at, division.bits * number));
+                          if (number + 1 < division.digits)
+                            value = arith::AndIOp::create(b, at, value, integer(b, at, (1 << division.bits) - 1));
+                          return arith::SIToFPOp::create(b, at, b.getF32Type(), value);
+                        });
 }
 
 /// True if sums of products of signed bytes with the right operand are exact in f32.
@@ -152,7 +158,7 @@ const Tensor *storedWeight(NodeContext &node, const ByteOperand &operand) {
 }
 
 /// Returns sum((a - z) * w) in 32 bits, of the sums of a * w and of w. f32 holds both terms, but not always their
-/// difference.
+/// difference. Returns null if the zero points are refused.
 Value withoutZeros(NodeContext &node, const ByteOperand &left, const ByteSums &product) {
   Value zero = left.zero ? signedNumbers(node, left.zero, left.type)
                          : node.filled({}, node.ops().getF32FloatAttr(isUnsigned(left.type) ? -128 : 0));
@@ -232,9 +238,13 @@ Value exactMatrixProduct(NodeContext &node, ByteOperand left, ByteOperand right,
   Size depth = rows.back().isDynamic()
                    ? columns[columns.size() < 2 || isTurned ? columns.size() - 1 : columns.size() - 2]
                    : rows.back();
+  // How large sums are is not known for a depth of the call: they are of 32 bits then.
   if (depth.isDynamic()) {
-    node.refuse("the number of products in a sum depends on sizes of the call");
-    return {};
+    Value one = moved(node, left), other = moved(node, right);
+    if (node.isRefused())
+      return {};
+    return matrixProduct(node, one, isTurned ? node.transposed(other, {1, 0}) : other, DataType::Int32)
+        .value_or(Value());
   }
   SumOf sumOf = isTurned || columns.size() == 1 ? SumOf::Rows : SumOf::Columns;
   if (columns.size() == 1)

@@ -173,7 +173,7 @@ Value LoopBuilder::outside(Value value, unsigned depth) {
     return {};
   IRMapping mapping;
   for (Value operand : op->getOperands()) {
-    // Of a tensor only the size is read here, not its elements.
+    // Only the size of the tensor is read here, not its elements.
     Value mapped = outside(operand, depth - 1);
     if (!mapped)
       return {};

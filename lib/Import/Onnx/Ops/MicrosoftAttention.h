@@ -25,7 +25,7 @@ mlir::Value rowsOf(NodeContext &node, mlir::Value heads);
 /// Returns a part of a dimension of known size; refuses one that is outside.
 mlir::Value partOf(NodeContext &node, mlir::Value tensor, int64_t axis, int64_t begin, int64_t count);
 
-/// What attention reads beside queries, keys and values.
+/// The inputs of attention other than queries, keys and values.
 struct AttentionOptions {
   mlir::Value mask;               ///< is added to scores; may be null
   mlir::Value pastKey, pastValue; ///< keys and values before those of the call; may be null

@@ -296,7 +296,8 @@ void localResponseNorm(NodeContext &node) {
   double alpha = node.number("alpha", 0.0001f), beta = node.number("beta", 0.75), bias = node.number("bias", 1);
   int64_t size = node.integer("size", 0);
   Shape shape = node.graph.shapeOf(node.at, images);
-  // Of channels that the compiler knows a window has at most all; of others it goes through the whole window.
+  // If the compiler knows the number of channels, a window ends at the last one. Otherwise loops visit the whole
+  // window.
   bool isOfCall = shape.size() > 1 && shape[1].isDynamic();
   int64_t most = isOfCall ? 1 << 12 : std::numeric_limits<int32_t>::max();
   if (size < 1 || size > most)

@@ -61,7 +61,7 @@ template <nn::PoolKind kind> void pool(NodeContext &node) {
       return node.refuse("images of size " + llvm::Twine(size.value) + " are smaller than a window");
     int64_t least = extent - low - high - beyond[dimension];
     if (size.isDynamic() && least > 1 &&
-        !requireAtLeast(node, dimensionOf("X", dimension + 2, shape), {least, "as many as a window reaches over"}))
+        !requireAtLeast(node, dimensionOf("X", dimension + 2, shape), {least, "the extent of a window"}))
       return;
   }
   // f32 holds integers of up to 16 bits.

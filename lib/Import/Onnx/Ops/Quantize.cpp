@@ -144,6 +144,19 @@ std::optional<KnownScale> knownScale(NodeContext &node, DataType type) {
   return KnownScale{scale, (zeros ? zeros->values[0].integer : 0) - (type == DataType::Uint8 ? 128 : 0)};
 }
 
+/// Returns the number that one known integer means; nullopt for more than one, and for those that are not known.
+std::optional<Elements> dequantizedNumber(NodeContext &node, DataType type) {
+  auto one = [&](size_t input) -> const Element * {
+    const Elements *elements = node.graph.elementsOf(node.input(input));
+    return elements && elements->values.size() == 1 && elements->values[0].isNumber() ? &elements->values[0] : nullptr;
+  };
+  const Element *integer = one(0), *scale = one(1), *zero = node.has(2) ? one(2) : nullptr;
+  if (!isInteger(type) || node.typeOf(1) != DataType::Float || !integer || !scale || (node.has(2) && !zero))
+    return std::nullopt;
+  auto moved = float(integer->integer - (zero ? zero->integer : 0));
+  return Elements{node.graph.elementsOf(node.input(0))->shape, {Element::ofReal(moved * float(scale->number()))}};
+}
+
 /// Returns integers of the file that are dequantized without zero points.
 std::shared_ptr<const StoredIntegers> storedIntegers(NodeContext &node) {
   GraphValue &values = node.input(0), &scales = node.input(1);
@@ -187,8 +200,11 @@ void dequantizeLinear(NodeContext &node) {
     });
     return node.result(0, std::move(dequantized));
   }
-  if (to == DataType::Float)
+  if (to == DataType::Float) {
+    if (std::optional<Elements> number = dequantizedNumber(node, type))
+      return node.result(to, std::move(*number));
     dequantized.storedIntegers = storedIntegers(node);
+  }
   dequantized.tensor = node.broadcast(operands->values, element, [&](OpBuilder &b, Location at, ValueRange v) -> Value {
     Value moved = numberOf(b, at, v[0], type);
     if (operands->hasZero()) {

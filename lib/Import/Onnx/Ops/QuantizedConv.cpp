@@ -21,7 +21,7 @@ struct Inputs {
   size_t images, imageZero, weight, weightZero;
 };
 
-/// Returns the sums as kernels of bytes compute them; null where they do not, and what is refused is left to others.
+/// Returns the sums as kernels of bytes compute them. Returns null if they do not, or if the node is refused.
 Value sumsOfBytes(NodeContext &node, const ByteOperand &images, const ByteOperand &weight, int64_t depth) {
   Shape sizes = node.graph.shapeOf(node.at, images.tensor), shape = node.graph.shapeOf(node.at, weight.tensor);
   Shape spatial(sizes.begin() + 2, sizes.end());

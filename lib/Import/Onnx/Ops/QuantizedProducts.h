@@ -29,7 +29,7 @@ struct ByteSums {
 
 /// Multiplies whole numbers [batch…, m, k] from -128 to 127 by a matrix [k, n], or with `isTurned` [n, k]. Nullopt if
 /// kernels of bytes do not multiply it.
-std::optional<ByteSums> byteSums(NodeContext &node, mlir::Value integers, const Tensor &weight, bool isTurned);
+std::optional<ByteSums> byteSums(NodeContext &node, mlir::Value numbers, const Tensor &weight, bool isTurned);
 /// The same for images [batch, channels, spatial…] of whole numbers, around which there is `zero`, and the weight [out,
 /// channels, window…] of a convolution. The result has its channels last.
 std::optional<ByteSums> byteConvSums(NodeContext &node, mlir::Value images, const Tensor &weight,

@@ -1,14 +1,16 @@
-//===- Recurrences.cpp - Linear attention, and caches that are written --------------------------------------------===//
+//===- Recurrences.cpp - Linear attention, convolutions with a state, and caches that are written ----------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Definitions: https://onnx.ai/onnx/operators/onnx__LinearAttention.html and onnx__TensorScatter.html.
+// Definitions: https://onnx.ai/onnx/operators/onnx__LinearAttention.html, onnx__CausalConvWithState.html
+// and onnx__TensorScatter.html.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Onnx/Ops/CallChecks.h"
 #include "lib/Import/Onnx/Ops/HostLoops.h"
 #include "lib/Import/Onnx/Ops/Positions.h"
 #include "lib/Import/Onnx/Ops/Scalars.h"
+#include "lib/Import/Onnx/Ops/Windowed.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -309,11 +311,80 @@ void tensorScatter(NodeContext &node) {
   node.result(result);
 }
 
+/// CausalConvWithState: a convolution of each channel over the past positions, which are an input, and those of the
+/// input. The last positions are a result: the past of the next call.
+void causalConv(NodeContext &node) {
+  Value input = node.tensor(0), weight = node.tensor(1), bias = node.has(2) ? node.tensor(2) : Value();
+  llvm::StringRef activation = node.text("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    node.refuse("attribute 'activation' is '" + activation + "', must be none, silu or swish");
+  if (!node.isComputed(0) || !node.areOneType({0, 1, 2, 3}))
+    return;
+  DataType type = node.typeOf(0);
+  Shape shape = node.graph.shapeOf(node.at, input), ofWeight = node.graph.shapeOf(node.at, weight);
+  auto isSame = [](const Size &size, int64_t wanted) { return size.isDynamic() || size.value == wanted; };
+  if (shape.size() != 3 || ofWeight.size() != 3 || !isSame(ofWeight[1], 1) ||
+      (!shape[1].isDynamic() && !isSame(ofWeight[0], shape[1].value)) ||
+      (!ofWeight[2].isDynamic() && ofWeight[2].value < 1))
+    return node.refuse("the weight does not have one window for each channel of the input");
+  Size channels = shape[1].isDynamic() ? ofWeight[0] : shape[1], window = ofWeight[2];
+  if (!requireEqual(node, dimensionOf("weight", 0, ofWeight), dimensionOf("input", 1, shape)))
+    return;
+  // The number of channels is known from now on, if it is so of the weight.
+  shape[1] = channels;
+  input = node.reshaped(input, shape);
+  if (bias && (tensorType(bias).getRank() != 1 ||
+               (!channels.isDynamic() && !isSame(node.graph.shapeOf(node.at, bias)[0], channels.value))))
+    return node.refuse("the bias has no element for each channel of the input");
+  Value whole = input;
+  Size before = node.compute(importer::SizeOp::Subtract, window, 1);
+  if (window.isDynamic() || window.value > 1) {
+    Value past =
+        node.has(3) ? node.tensor(3) : node.filled({shape[0], channels, before}, node.numberAttribute(type, 0));
+    // A call whose past has another number of positions ends with an error.
+    if (Shape own = node.graph.shapeOf(node.at, past); own.size() == 3 && (before.isDynamic() || own[2].isDynamic()))
+      past = node.reshaped(past, {own[0], own[1], before});
+    std::optional<Value> both = node.joined({past, input}, 2);
+    if (!both)
+      return;
+    if (Size length = node.graph.shapeOf(node.at, past)[2]; !length.isDynamic() && !isSame(before, length.value))
+      return node.refuse("the past has " + llvm::Twine(length.value) + " positions, must have " +
+                         llvm::Twine(before.value));
+    whole = *both;
+  }
+  importer::Windows windows;
+  if (channels.isDynamic() || window.isDynamic() || ofWeight[1].isDynamic()) {
+    windows.strides = windows.dilations = {1};
+    windows.padsLow = windows.padsHigh = {0};
+    Value result = convInCall(node, whole, weight, channels, windows, {shape[2]});
+    if (bias)
+      result = combine(node, {result, node.reshaped(bias, {channels, 1})}, type, [](Scalars &s, Value x, Value y) {
+        return arith::AddFOp::create(s.builder, s.at, x, y).getResult();
+      });
+    if (activation != "none")
+      result = node.ir().activation(node.at, result, importer::Activation::Silu);
+    node.result(0, result, type);
+    if (node.isWanted(1))
+      node.result(1, node.sliced(whole, 2, shape[2], before), type);
+    return;
+  }
+  windows.window = {window.value};
+  windows.groups = channels.value;
+  Value last = node.ir().channelsLast(node.at, whole);
+  Value result = node.ir().conv(node.at, last, node.ir().convWeight(node.at, weight), bias, windows);
+  if (activation != "none")
+    result = node.ir().activation(node.at, result, importer::Activation::Silu);
+  node.result(0, node.ir().channelsFirst(node.at, result), type);
+  if (node.isWanted(1))
+    node.result(1, node.sliced(whole, 2, shape[2], before), type);
+}
+
 } // namespace
 
 llvm::ArrayRef<OpRow> recurrenceOps() {
   static const OpRow rows[] = {
       {"", "LinearAttention", 27, linearAttention},
+      {"", "CausalConvWithState", 27, causalConv},
       {"", "TensorScatter", 24, tensorScatter, Takes::Elements},
   };
   return rows;
